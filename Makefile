@@ -1,0 +1,66 @@
+# Everything happens in .venv of this checkout; nothing global is touched, and every target is safe to repeat.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint requirements.lock
+
+.PHONY: help demo test test-all lint format bench clean lock
+
+help:
+	@echo "make demo      build, save, reload and inspect a tiny BERT, offline"
+	@echo "make test      the test suite; make test-all adds the slow tests"
+	@echo "make lint      ruff and mypy (strict); make format applies ruff's fixes"
+	@echo "make bench     the benchmarks, side by side with other libraries (DATA=folder)"
+	@echo "make clean     remove .venv and what the demo made"
+
+demo: $(VENV)/.runtime
+	$(BIN)/bertkit demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+test-all: $(VENV)/.dev
+	$(BIN)/python -m pytest -m "slow or not slow"
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+DATA ?= data
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/embed.py --data $(DATA)
+
+# A stamp is written only after its install has succeeded, so an interrupted set-up is simply done again.
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "bertkit needs Python 3.11 or newer; this is $$($(PYTHON) --version). Name another: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.created pyproject.toml requirements.lock
+	@echo "Installing bertkit into $(VENV) (once; a few minutes on a slow line)"
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	@echo "Installing the development tools into $(VENV)"
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.runtime
+	$(PIP) --editable '.[bench]'
+	@touch $@
+
+# The versions every set-up above is held to. Run after changing dependencies, and read the diff.
+lock: $(VENV)/.dev $(VENV)/.bench
+	@{ sed -n '/^#/p' requirements.lock; \
+	   $(BIN)/python -m pip freeze --exclude-editable --exclude bertkit | sed 's/^\(torch==[0-9.]*\)+.*/\1/'; } > requirements.new
+	@mv requirements.new requirements.lock
+
+clean:
+	rm -rf $(VENV) demo

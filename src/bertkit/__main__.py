@@ -1,0 +1,5 @@
+"""`python -m bertkit` is `bertkit`."""
+
+from bertkit.cli import main
+
+main()

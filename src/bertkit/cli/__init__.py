@@ -1,0 +1,85 @@
+"""The command line. One table from command to function; torch is imported only by a command that computes.
+
+Results go to stdout (JSON lines when piped), progress and notes to stderr. Exit codes: 0 done, 1 a bug of ours,
+2 wrong usage, 3 wrong data, 4 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+import typer
+
+import bertkit
+from bertkit.cli import attention, convert, demo, embed, fill_mask, info
+from bertkit.errors import BertkitError
+
+app = typer.Typer(
+    name="bertkit",
+    help="BERT as a complete, practical system: open it, use it, look inside it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo.demo,
+    "info": info.info,
+    "fill-mask": fill_mask.fill_mask,
+    "embed": embed.embed,
+    "attention": attention.attention,
+    "convert": convert.convert,
+}
+for _name, _function in COMMANDS.items():
+    app.command(_name)(_function)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bertkit {bertkit.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", help="Print the version and stop.", callback=_show_version, is_eager=True
+    ),
+) -> None:
+    """BERT as a complete, practical system: open it, use it, look inside it.
+
+    MODEL is always a model folder, or the name of a model on the Hugging Face hub.
+    """
+
+
+def main() -> NoReturn:
+    """Run the command line; what a user got wrong is one line on stderr, without a traceback."""
+    try:
+        app(standalone_mode=False)
+        sys.stdout.flush()
+        code = 0
+    except BertkitError as error:
+        code = _complain(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        code = _complain("interrupted; nothing was written", 4)
+    except BrokenPipeError:  # the reader of our output, `head` perhaps, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except typer.Exit as stop:
+        code = stop.exit_code
+    except Exception as error:
+        if not hasattr(error, "exit_code") or not hasattr(error, "show"):
+            raise  # a bug of ours: Python prints the traceback and exits with 1
+        error.show()  # what typer found wrong with the command's options
+        code = error.exit_code
+    sys.exit(code)
+
+
+def _complain(message: str, code: int) -> int:
+    sys.stdout.flush()
+    typer.echo(f"bertkit: {message}", err=True)
+    return code

@@ -1,0 +1,43 @@
+"""`bertkit attention`: a page that shows which words look at which."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertkit.cli.options import Device, IgnoreKeys, Model, Threads, emit, for_people, note, open_encoder
+
+
+def attention(
+    model: Model,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to look at.")],
+    pair: Annotated[str | None, typer.Argument(metavar="[SECOND]", help="A second text, as BERT reads pairs.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the page.")] = Path("attention.html"),
+    truncate: Annotated[bool, typer.Option("--truncate", help="Cut a text that is longer than the model.")] = False,
+    device: Device = "auto",
+    threads: Threads = None,
+    ignore_config_key: IgnoreKeys = None,
+) -> None:
+    """Write one HTML page that shows where every head of every layer looks.
+
+    The page needs nothing else: no network, no server. Pick a layer and a head, point at a word.
+    """
+    encoder = open_encoder(model, device, "float32", threads, ignore_config_key)
+    maps = encoder.attention(text, pair, truncate=truncate)
+    whole = len(encoder.tokenizer.encode(text, pair).ids)
+    if len(maps.tokens) < whole:
+        note(f"the text has {whole} tokens; the page shows the first {len(maps.tokens)}, which the model can read")
+    maps.save_page(out)
+    if for_people():
+        typer.echo(f"{out}  (open it in a browser)")
+    else:
+        emit(
+            {
+                "page": str(out),
+                "tokens": len(maps.tokens),
+                "layers": maps.maps.shape[0],
+                "heads": maps.maps.shape[1],
+            }
+        )

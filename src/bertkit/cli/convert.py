@@ -1,0 +1,84 @@
+"""`bertkit convert`: a checkpoint in any of its spellings to a clean folder, for bertkit or for Hugging Face."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bertkit.cli.options import IgnoreKeys, Model, Overwrite, emit, for_people, note
+from bertkit.errors import UsageError
+
+TARGETS = ("bertkit", "BertModel", "BertForMaskedLM", "BertForPreTraining")
+
+
+def convert(
+    model: Model,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            help="bertkit: with everything the weights have, hashes and provenance (transformers opens it too). "
+            "Or a class of transformers: BertModel, BertForMaskedLM, BertForPreTraining.",
+        ),
+    ] = "bertkit",
+    shard_size: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Split the weights into files of at most this: 500MB, 2GB."),
+    ] = None,
+    overwrite: Overwrite = False,
+    ignore_config_key: IgnoreKeys = None,
+) -> None:
+    """Rewrite a BERT checkpoint, old or new, sharded or not, as a clean model folder.
+
+    The numbers stay as they are, to the last bit (half-precision weights become float32).
+    Examples: bertkit convert old-checkpoint clean-folder
+    / bertkit convert clean-folder for-transformers --to BertForMaskedLM
+    """
+    if to not in TARGETS:
+        raise UsageError(f"--to is {to!r}", f"It can be one of: {', '.join(TARGETS)}.")
+    shard_bytes = None if shard_size is None else _bytes(shard_size)
+
+    from bertkit.files import refuse_existing, sha256_of
+    from bertkit.interop.folder import ModelFolder
+    from bertkit.interop.hub import find_folder
+    from bertkit.interop.safetensors_files import weight_files
+
+    refuse_existing(out, overwrite=overwrite)
+    folder = ModelFolder(find_folder(model), ignore_config_keys=ignore_config_key or ())
+    tokenizer = folder.tokenizer()
+
+    from bertkit.interop.weights import load_model, save_model
+
+    loaded, notes = load_model(folder)
+    for message in notes:
+        note(message)
+    source = {file.name: sha256_of(file) for file in weight_files(folder.path)}
+    save_model(
+        out,
+        loaded,
+        tokenizer,
+        provenance={
+            "converted_from": Path(model).name if folder.path == Path(model) else model,
+            "weights": source,
+        },
+        architecture=None if to == "bertkit" else to,
+        shard_bytes=shard_bytes,
+        manifest=to == "bertkit",
+        overwrite=overwrite,
+    )
+    if for_people():
+        typer.echo(f"{out}  ({loaded.parameter_count():,} parameters in the source; bertkit info {out} shows it)")
+    else:
+        emit({"folder": str(out), "to": to})
+
+
+def _bytes(size: str) -> int:
+    match = re.fullmatch(r"(\d+)\s*(B|KB|MB|GB)", size.strip(), re.IGNORECASE)
+    if not match or int(match[1]) == 0:
+        raise UsageError(f"--shard-size is {size!r}", "It is a number and a unit, such as 500MB or 2GB.")
+    units = {"b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3}
+    return int(match[1]) * units[match[2].lower()]

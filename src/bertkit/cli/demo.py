@@ -1,0 +1,138 @@
+"""`bertkit demo`: the main job end to end, offline, on text that every machine has."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bertkit.cli.options import emit, for_people
+
+SENTENCES = ("Return a new array of the given shape.", "The file is closed when the block ends.")
+CHARACTERS = 6_000_000
+
+
+def demo(
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The folder to write into; its contents are replaced.")
+    ] = Path("demo"),
+) -> None:
+    """Build, save, reload and inspect a tiny BERT, offline.
+
+    Its vocabulary is learned from the documentation inside this Python environment. The model is untrained in this
+    version, so its guesses are noise; everything around them is real.
+    """
+    facts: dict[str, Any] = {}
+    with _steps(total=5) as step:
+        import torch
+
+        from bertkit import device
+        from bertkit.inference.encoder import load_encoder
+        from bertkit.interop.weights import save_model
+        from bertkit.model.bert import Bert
+        from bertkit.model.presets import bert_tiny
+        from bertkit.text.train import train_wordpiece
+
+        device.apply(device.choose())
+        with step("reading the documentation inside this Python"):
+            texts = _some_documentation()
+            facts["documents"], facts["characters"] = len(texts), sum(map(len, texts))
+        with step("learning a vocabulary from it"):
+            tokenizer = train_wordpiece(texts, vocab_size=8192)
+            facts["vocabulary"] = tokenizer.vocab_size
+        with step("building BERT-tiny and saving it"):
+            torch.manual_seed(1)
+            model = Bert(bert_tiny(vocab_size=tokenizer.vocab_size)).eval()
+            facts["parameters"] = model.parameter_count()
+            save_model(out / "model", model, tokenizer, provenance={"made_by": "bertkit demo"}, overwrite=True)
+        with step("opening it again and comparing every number"):
+            encoder = load_encoder(out / "model")
+            pairs = zip(model.state_dict().items(), encoder.model.state_dict().items(), strict=True)
+            same = all(a == b and torch.equal(x, y) for (a, x), (b, y) in pairs)
+            facts["reloaded"] = "bit for bit the same" if same else "DIFFERENT"
+        with step("using it: vectors, guesses, attention"):
+            sentences = [line for text in texts for line in text.splitlines() if len(line.split()) > 5][:2000]
+            start = time.perf_counter()
+            encoder.embed(sentences)
+            facts["texts_per_second"] = round(len(sentences) / (time.perf_counter() - start))
+            guesses = encoder.fill_mask("Return the [MASK] of the list.", k=3)[0]
+            facts["guesses"] = ", ".join(guess.token for guess in guesses)
+            encoder.attention(*SENTENCES).save_page(out / "attention.html")
+    _report(out, facts)
+
+
+def _some_documentation() -> list[str]:
+    from bertkit.corpus.documentation import documentation
+
+    texts: list[str] = []
+    size = 0
+    for text in documentation():
+        texts.append(text)
+        size += len(text)
+        if size > CHARACTERS:
+            break
+    return texts
+
+
+@contextmanager
+def _steps(total: int) -> Iterator[Any]:
+    """A progress bar on stderr with a line for each step; plain lines where nobody watches."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (
+        SpinnerColumn(),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("starting", total=total)
+
+        @contextmanager
+        def step(title: str) -> Iterator[None]:
+            bar.update(task, description=title)
+            start = time.perf_counter()
+            yield
+            bar.advance(task)
+            console.print(f"  {time.perf_counter() - start:5.1f} s  {title}")
+
+        yield step
+
+
+def _report(out: Path, facts: dict[str, Any]) -> None:
+    if not for_people():
+        emit({"model": str(out / "model"), "page": str(out / "attention.html"), **facts})
+        return
+    typer.echo(f"""
+Made
+  {out / "model"}           a model folder: bertkit and transformers open it
+  {out / "attention.html"}  a page: open it in a browser
+
+Figures
+  {facts["documents"]:,} documents, {facts["characters"]:,} characters of documentation read
+  {facts["vocabulary"]:,} pieces in the vocabulary, {facts["parameters"]:,} parameters in the model
+  reloaded: {facts["reloaded"]}
+  {facts["texts_per_second"]:,} texts a second to vectors
+  guesses of the untrained model, noise as they should be: {facts["guesses"]}
+
+Next
+  bertkit info {out / "model"}
+  bertkit fill-mask {out / "model"} "The [MASK] is closed."
+  bertkit embed {out / "model"} -t "any text" --layers concat:-2..-1
+  bertkit attention {out / "model"} "A text of your own." -o my.html
+  (the command is .venv/bin/bertkit, unless .venv is activated)""")

@@ -1,0 +1,92 @@
+"""`bertkit info`: what a model folder is, or what this machine can do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bertkit.cli.options import IgnoreKeys, emit, for_people
+
+
+def info(
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="[MODEL]", help="A model folder or hub name. Without it: this machine."),
+    ] = None,
+    ignore_config_key: IgnoreKeys = None,
+) -> None:
+    """Say what a model folder holds: family, sizes, parameters, vocabulary, task, where it came from, hashes.
+
+    Every file is read and, where the folder lists hashes, compared with them. Without MODEL: this machine, and
+    what bertkit makes of it.
+    """
+    facts = machine_facts() if model is None else folder_facts(model, ignore_config_key or [])
+    if for_people():
+        _show(facts)
+    else:
+        emit(facts)
+
+
+def machine_facts() -> dict[str, Any]:
+    import bertkit
+    from bertkit import device
+
+    exact, fastest = device.choose(), device.choose(precision="auto")
+    facts = {"bertkit": bertkit.__version__, **device.describe(exact)}
+    return {**facts, "fastest precision": fastest.precision, "amx": fastest.amx}
+
+
+def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
+    """Without importing torch: everything is in the headers."""
+    from bertkit.files import sha256_of
+    from bertkit.interop.folder import ModelFolder
+    from bertkit.interop.hub import find_folder
+    from bertkit.interop.safetensors_files import weight_files
+
+    folder = ModelFolder(find_folder(model), ignore_config_keys=ignore_keys)
+    listed = folder.verify()
+    tokenizer, config = folder.tokenizer(), folder.config
+    names = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+    files = [file for name in names if (file := folder.path / name).exists()] + weight_files(folder.path)
+    return {
+        "folder": str(Path(model)),
+        "family": "bert",
+        "architecture": (folder.raw_config.get("architectures") or ["not said"])[0],
+        "task": folder.task,
+        "layers": config.num_hidden_layers,
+        "hidden_size": config.hidden_size,
+        "heads": config.num_attention_heads,
+        "intermediate_size": config.intermediate_size,
+        "max_length": config.max_position_embeddings,
+        "activation": config.hidden_act,
+        "parameters": folder.parameters,
+        "stored_as": ", ".join(sorted({entry.dtype for entry in folder.tensors.values()})),
+        "vocabulary": tokenizer.vocab_size,
+        "casing": {True: "uncased", False: "cased", None: "not said"}[tokenizer.lowercase],
+        "provenance": folder.manifest.get("provenance") or "not made by bertkit",
+        "metrics": folder.manifest.get("metrics") or {},
+        "verified": bool(listed),
+        "sha256": listed or {file.name: sha256_of(file) for file in files},
+    }
+
+
+def _show(facts: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            lines = [f"{key}  {inner}" for key, inner in value.items()] or ["none"]
+            shown = "\n".join(lines)
+        elif isinstance(value, bool):
+            shown = "yes: every file is as it was written" if value else "no: the folder lists no hashes"
+        else:
+            shown = f"{value:,}" if isinstance(value, int) else str(value)
+        table.add_row(name.replace("_", " "), Text(shown))
+    Console().print(table)

@@ -1,0 +1,88 @@
+"""A model's sizes and switches: a frozen dataclass, checked where it is made, strict about its JSON.
+
+The names are BERT's own, so that a `config.json` maps onto them one to one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+from bertkit.errors import ConfigError, nearest, shortened
+
+ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh")
+"""`gelu` is the exact one (with erf), which BERT uses; `gelu_new` and `gelu_pytorch_tanh` approximate it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertConfig:
+    """BERT-base, uncased, unless told otherwise."""
+
+    vocab_size: int = 30522
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    pad_token_id: int = 0
+
+    def __post_init__(self) -> None:
+        # The upper limits are far above any published model. They are there so that a hostile or damaged
+        # config.json is refused before it makes anybody allocate memory.
+        self._require_whole_number("vocab_size", 1, 10_000_000)
+        self._require_whole_number("hidden_size", 1, 65_536)
+        self._require_whole_number("num_hidden_layers", 1, 1_000)
+        self._require_whole_number("num_attention_heads", 1, 1_024)
+        self._require_whole_number("intermediate_size", 1, 1_000_000)
+        self._require_whole_number("max_position_embeddings", 1, 1_000_000)
+        self._require_whole_number("type_vocab_size", 1, 1_024)
+        self._require_whole_number("pad_token_id", 0, self.vocab_size - 1)
+        self._require_number("hidden_dropout_prob", 0.0, 1.0)
+        self._require_number("attention_probs_dropout_prob", 0.0, 1.0)
+        self._require_number("initializer_range", 0.0, 10.0)
+        self._require_number("layer_norm_eps", 0.0, 1.0)
+        if self.hidden_act not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
+            raise ConfigError(f"hidden_act is {shortened(self.hidden_act)}", f"It can be one of: {known}.")
+        if self.hidden_size % self.num_attention_heads:
+            raise ConfigError(
+                f"hidden_size {self.hidden_size} cannot be divided among {self.num_attention_heads} heads",
+                "Make hidden_size a multiple of num_attention_heads.",
+            )
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """The configuration that `values` spell out. An unknown key is an error that names the nearest."""
+        known = [field.name for field in fields(cls)]
+        for key in values:
+            if key not in known:
+                raise ConfigError(f"unknown configuration key {shortened(key)}", nearest(key, known))
+        return cls(**values)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def head_size(self) -> int:
+        return self.hidden_size // self.num_attention_heads
+
+    def _require_whole_number(self, name: str, low: int, high: int) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise ConfigError(f"{name} is {shortened(value)}", f"It must be a whole number from {low} to {high}.")
+
+    def _require_number(self, name: str, low: float, high: float) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise ConfigError(f"{name} is {shortened(value)}", f"It must be a number from {low} to {high}.")
+        if not (math.isfinite(value) and low <= value <= high):
+            raise ConfigError(f"{name} is {shortened(value)}", f"It must be a number from {low} to {high}.")
+        object.__setattr__(self, name, float(value))  # 0 and 0.0 are one configuration

@@ -1,0 +1,1 @@
+"""Text on disk, read as a stream."""

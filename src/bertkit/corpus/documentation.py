@@ -1,0 +1,45 @@
+"""Real text that every machine with Python already has: the documentation inside its own environment.
+
+The language reference that comes with pydoc, and the docstrings of the standard library and of installed packages,
+read from their sources without importing them. The demo learns from it.
+"""
+
+from __future__ import annotations
+
+import ast
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+SHORTEST = 80
+"""Docstrings shorter than this say little beyond their function's name."""
+
+
+def documentation(packages: Sequence[str] = ("numpy", "torch")) -> Iterator[str]:
+    """Documents, one a time: each reference topic, then for each source file its docstrings together."""
+    yield from _reference()
+    standard, installed = Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("purelib"))
+    for file in sorted(standard.rglob("*.py")):
+        if not {"site-packages", "test", "tests", "idle_test", "lib2to3"} & set(file.parts):
+            yield from _docstrings(file)
+    for package in packages:
+        for file in sorted((installed / package).rglob("*.py")):
+            yield from _docstrings(file)
+
+
+def _reference() -> Iterator[str]:
+    from pydoc_data.topics import topics
+
+    for _, text in sorted(topics.items()):
+        yield text
+
+
+def _docstrings(file: Path) -> Iterator[str]:
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, documented)]
+    if kept := [text for text in found if len(text) >= SHORTEST]:
+        yield "\n\n".join(kept)

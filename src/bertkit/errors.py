@@ -1,0 +1,64 @@
+"""What a user can get wrong. Each error is one line: what, where, and what to do.
+
+An error's class decides the exit code of the command line (docs/errors.md lists them); anything that is not a
+BertkitError is a bug of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class BertkitError(Exception):
+    """Something the user can mend. `remedy` says how; the command line prints both on one line."""
+
+    exit_code = 3
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        self.problem = " ".join(problem.split())
+        self.remedy = " ".join(remedy.split())
+        super().__init__(f"{self.problem}. {self.remedy}" if self.remedy else self.problem)
+
+
+class UsageError(BertkitError):
+    """A command or function called with values that cannot work together."""
+
+    exit_code = 2
+
+
+class ConfigError(BertkitError):
+    """A configuration that is malformed, or asks for something that is not supported."""
+
+
+class ModelFolderError(BertkitError):
+    """A model folder that is incomplete, damaged, or contradicts itself."""
+
+
+class TokenizerError(BertkitError):
+    """A vocabulary or tokenizer file that cannot be used."""
+
+
+class InputError(BertkitError):
+    """A text or a table that cannot be processed as asked."""
+
+
+class WriteError(BertkitError):
+    """An artifact could not be written. Nothing half-written is left behind."""
+
+
+class HubError(BertkitError):
+    """A model name could not be found or fetched."""
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """A phrase offering the closest known name, or nothing: nearest("hiden_size", ["hidden_size"])
+    is "did you mean 'hidden_size'?"."""
+    close = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.7)
+    return f"did you mean {close[0]!r}?" if close else ""
+
+
+def shortened(value: object, limit: int = 60) -> str:
+    """A value quoted for an error message, cut so that the message stays one readable line."""
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

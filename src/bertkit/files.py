@@ -1,0 +1,187 @@
+"""The only module that writes artifacts: atomic, fsynced, hashed.
+
+A reader sees either the old file or folder or the new one, whole: everything is written beside its destination
+under a temporary name, flushed to the disk, and then renamed. If writing fails the temporary is removed and
+the destination is as it was.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from bertkit.errors import BertkitError, InputError, WriteError, shortened
+
+JSON_LIMIT = 64 * 2**20
+"""A JSON file larger than this is not a configuration or a vocabulary anybody made on purpose."""
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_json(path: Path, error: type[BertkitError] = InputError) -> dict[str, Any]:
+    """The object in a JSON file; anything else in it is refused with the place where it went wrong."""
+    require_regular_file(path, error)
+    if path.stat().st_size > JSON_LIMIT:
+        raise error(f"{path} has {path.stat().st_size} bytes, more than any file of its kind")
+    try:
+        value = json.loads(path.read_bytes().decode("utf-8-sig"))
+    except UnicodeDecodeError as problem:
+        raise error(f"{path} is not UTF-8: byte {problem.object[problem.start]:#04x} at {problem.start}") from None
+    except json.JSONDecodeError as problem:
+        raise error(
+            f"{path} is not valid JSON: {problem.msg} at line {problem.lineno} column {problem.colno}",
+            "It may be truncated; copy or download it again.",
+        ) from None
+    except (RecursionError, ValueError) as problem:
+        raise error(f"{path} is not usable JSON: {problem}") from None
+    if not isinstance(value, dict):
+        raise error(f"{path} holds {shortened(value)} where a JSON object is expected")
+    return value
+
+
+def require_regular_file(path: Path, error: type[BertkitError]) -> None:
+    """A missing file, a folder, or a pipe (which would block for ever) is named before it is opened."""
+    if not path.exists():
+        raise error(f"{path} does not exist")
+    if not path.is_file():
+        raise error(f"{path} is not a regular file")
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[IO[bytes]]:
+    """A binary file that appears under its name only when the block has ended without an error."""
+    path = Path(path)
+    with _write_errors_explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        temporary = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(path)
+            _sync_folder(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """A new folder, filled by the block, that takes its name only when the block has ended without an error.
+
+    An existing non-empty folder is refused unless `overwrite`; it is then exchanged for the new one in a
+    single step where the system can, so that there is no moment without a whole folder under the name.
+    """
+    path = Path(path)
+    refuse_existing(path, overwrite=overwrite)
+    with _write_errors_explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"))
+        try:
+            yield temporary
+            temporary.chmod(0o777 & ~_umask())
+            for file in temporary.iterdir():
+                file.chmod(0o666 & ~_umask())
+                _sync_file(file)
+            _sync_folder(temporary)
+            if path.exists():
+                _exchange(temporary, path)
+            else:
+                temporary.rename(path)
+            _sync_folder(path.parent)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def refuse_existing(path: Path, *, overwrite: bool) -> None:
+    """Called before long work too, so that nobody computes for an hour and then learns the place is taken."""
+    if path.is_dir():
+        if not overwrite and any(path.iterdir()):
+            raise WriteError(f"{path} exists and is not empty", "Choose another place or add --overwrite.")
+    elif path.exists():
+        raise WriteError(f"{path} is a file, and a folder is to be written there", "Choose another place.")
+
+
+def write_hashes(folder: Path, manifest: Mapping[str, Any], name: str) -> None:
+    """Write `manifest` as JSON with a `files` entry: the sha256 of every other file in the folder."""
+    hashes = {file.name: sha256_of(file) for file in sorted(folder.iterdir()) if file.name != name}
+    (folder / name).write_text(to_json({**manifest, "files": hashes}), encoding="utf-8")
+
+
+def _exchange(new: Path, old: Path) -> None:
+    """Swap two folders' names. Linux does it in one step; elsewhere it takes two renames."""
+    exchange_flag, at_working_folder = 2, -100
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
+    if renameat2 is not None:
+        names = os.fsencode(new), os.fsencode(old)
+        if renameat2(at_working_folder, names[0], at_working_folder, names[1], exchange_flag) == 0:
+            return
+    aside = new.with_suffix(".old")
+    old.rename(aside)
+    try:
+        new.rename(old)
+    except OSError:
+        aside.rename(old)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def _sync_file(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    if os.name != "posix":
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+REMEDIES = {
+    errno.ENOSPC: "The disk is full: free some space or choose another place.",
+    errno.EDQUOT: "Your disk quota is used up: free some space or choose another place.",
+    errno.EFBIG: "The file size limit is reached: raise it (ulimit -f) or choose another place.",
+    errno.EACCES: "You may not write there: choose another place.",
+    errno.EPERM: "You may not write there: choose another place.",
+    errno.EROFS: "That file system is read-only: choose another place.",
+}
+
+
+@contextmanager
+def _write_errors_explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        if isinstance(problem, BrokenPipeError):
+            raise
+        remedy = REMEDIES.get(problem.errno or 0, "")
+        reason = problem.strerror or str(problem)
+        raise WriteError(f"could not write {path}: {reason}; nothing was changed there", remedy) from problem

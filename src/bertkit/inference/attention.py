@@ -1,0 +1,124 @@
+"""Attention maps, and one self-contained page to look at them.
+
+Where a head looks is what it computes with, not why the model answers as it does; the page says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from bertkit.errors import InputError
+from bertkit.files import atomic_file
+
+if TYPE_CHECKING:
+    from bertkit.inference.embedding import Floats
+    from bertkit.inference.encoder import TextEncoder
+
+PAGE_LIMIT = 100 * 2**20
+"""A page larger than this is no longer pleasant in a browser."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionMaps:
+    """`maps[layer, head, i, j]`: how much token i looks at token j; each row sums to 1."""
+
+    tokens: list[str]
+    surfaces: list[str]
+    """What each token is in the text; the token itself where it is a special one."""
+    gaps: list[str]
+    """What stands in the text before each token: mostly a space, nothing between Chinese characters."""
+    words: list[int]
+    """Which word each token belongs to, counted through; the pieces of a word have the same number."""
+    segments: list[int]
+    maps: Floats
+    model: str
+
+    def page(self) -> str:
+        """The HTML page: data and code in one file, nothing loaded from elsewhere."""
+        size = self.maps.size * 2 * 4 // 3
+        if size > PAGE_LIMIT:
+            layers, heads, length, _ = self.maps.shape
+            raise InputError(
+                f"a page of {layers} layers x {heads} heads x {length} x {length} tokens would have {size // 2**20} MB",
+                "Use a shorter text.",
+            )
+        scaled = np.round(self.maps * 65535).astype("<u2")
+        data = {
+            "model": self.model,
+            "tokens": self.tokens,
+            "surfaces": self.surfaces,
+            "gaps": self.gaps,
+            "words": self.words,
+            "segments": self.segments,
+            "layers": self.maps.shape[0],
+            "heads": self.maps.shape[1],
+            "maps": base64.b64encode(scaled.tobytes()).decode("ascii"),
+        }
+        template = resources.files("bertkit.inference").joinpath("attention.html").read_text(encoding="utf-8")
+        # Inside a script element only "<" can end it early, so it is written in a way JSON reads alike.
+        return template.replace("{{DATA}}", json.dumps(data, ensure_ascii=False).replace("<", "\\u003c"))
+
+    def save_page(self, path: str | Path) -> None:
+        page = self.page().encode("utf-8")
+        with atomic_file(Path(path)) as file:
+            file.write(page)
+
+
+def attention_maps(
+    encoder: TextEncoder, text: str, pair: str | None = None, *, truncate: bool = False
+) -> AttentionMaps:
+    """One text, or two with a segment each. A text longer than the model is refused, or cut if `truncate`."""
+    encoding = encoder.tokenizer.encode(text, pair)
+    length = len(encoding.ids)
+    if length <= (2 if pair is None else 3):
+        raise InputError("the text is empty", "Give a text to look at.")
+    if length > encoder.max_length:
+        if not truncate:
+            raise InputError(
+                f"the text has {length} tokens, and the model reads {encoder.max_length}",
+                "Shorten it, or look at its beginning only (--truncate).",
+            )
+        length = encoder.max_length
+    ids = torch.tensor([encoding.ids[:length]], device=encoder.device)
+    segments = torch.tensor([encoding.segments[:length]], device=encoder.device)
+    with encoder.computing():
+        output = encoder.model.encoder(ids, segment_ids=segments, attentions=True)
+        maps = torch.cat(output.attentions).to("cpu", torch.float32).numpy()
+    surfaces, gaps, words = [], [], []
+    texts, word, before, end, source = (text, pair or ""), -1, None, 0, 0
+    for number in range(length):
+        (start, stop), own, segment = (
+            encoding.offsets[number],
+            encoding.words[number],
+            encoding.segments[number],
+        )
+        if segment != source:
+            source, end = segment, 0
+        if own is None or (own, segment) != before:
+            word += 1
+        before = None if own is None else (own, segment)
+        if own is None:  # [CLS], [SEP]
+            surfaces.append(encoding.tokens[number])
+            gaps.append(" ")
+        else:
+            surfaces.append(texts[segment][start:stop] or encoding.tokens[number])
+            gaps.append(" " if end == 0 else texts[segment][end:start])
+            end = stop
+        words.append(word)
+    return AttentionMaps(
+        tokens=encoding.tokens[:length],
+        surfaces=surfaces,
+        gaps=gaps,
+        words=words,
+        segments=encoding.segments[:length],
+        maps=maps,
+        model=encoder.name,
+    )

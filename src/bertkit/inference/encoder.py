@@ -1,0 +1,151 @@
+"""A BERT ready for use: `load_encoder(folder)` gives vectors, guesses for masked words, and attention maps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack, overload
+
+import numpy as np
+
+from bertkit import device as devices
+from bertkit.errors import InputError
+from bertkit.interop.folder import ModelFolder
+from bertkit.interop.hub import find_folder
+from bertkit.interop.sentence_transformers import read_sentence_settings
+
+if TYPE_CHECKING:
+    import torch
+
+    from bertkit.inference.attention import AttentionMaps
+    from bertkit.inference.embedding import EmbedSettings, Floats, Vectors
+    from bertkit.inference.fill_mask import Guess
+    from bertkit.inference.words import WordVectors
+    from bertkit.model.bert import Bert
+    from bertkit.text.tokenizer import Tokenizer
+
+
+def load_encoder(
+    folder_or_name: str | Path,
+    *,
+    device: str = "auto",
+    precision: str = "float32",
+    threads: int | None = None,
+    ignore_config_keys: Collection[str] = (),
+) -> TextEncoder:
+    """Open a model folder, or a model of the Hugging Face hub by its name.
+
+    `device` and `precision` are those of `bertkit.device`; `ignore_config_keys` lists keys of config.json that
+    bertkit does not know and you say do not matter.
+    """
+    folder = ModelFolder(find_folder(folder_or_name), ignore_config_keys=ignore_config_keys)
+    tokenizer = folder.tokenizer()
+    sentence_settings = read_sentence_settings(folder.path)
+    machine = devices.choose(device, precision, threads)
+    torch_device = devices.apply(machine)
+
+    from bertkit.interop.weights import load_model
+
+    model, notes = load_model(folder)
+    encoder = TextEncoder(model.to(torch_device), tokenizer, precision=machine.precision, name=_name(folder_or_name))
+    encoder.notes = notes
+    encoder.default_pooling = sentence_settings.pooling or "mean"
+    encoder.default_normalize = sentence_settings.normalize
+    encoder.made_for_sentences = sentence_settings.pooling is not None
+    return encoder
+
+
+def _name(folder_or_name: str | Path) -> str:
+    """A hub name as it is; of a path only the end, since it is shown on pages that people pass on."""
+    path = Path(folder_or_name)
+    return path.resolve().name if path.is_dir() else str(folder_or_name)
+
+
+class TextEncoder:
+    """A model and its tokenizer. Every method takes one text or a list of them."""
+
+    def __init__(self, model: Bert, tokenizer: Tokenizer, *, precision: str = "float32", name: str = "model") -> None:
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.config = model.config
+        self.precision = precision
+        self.name = name
+        self.notes: list[str] = []
+        self.default_pooling = "mean"
+        self.default_normalize = False
+        self.made_for_sentences = False
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.encoder.embeddings.word.weight.device
+
+    @property
+    def max_length(self) -> int:
+        """How many tokens, [CLS] and [SEP] included, the model can read at once."""
+        return self.config.max_position_embeddings
+
+    def embed(self, texts: str | Sequence[str], **settings: Unpack[EmbedSettings]) -> Floats:
+        """A vector for each text: n x D float32, or D for a single text. `EmbedSettings` says what can be chosen:
+        pooling, layers, normalize, long, allow_empty."""
+        if isinstance(texts, str):
+            single: Floats = self.embed([texts], **settings)[0]
+            return single
+        parts = [*self.embed_stream(texts, **settings)]
+        return np.concatenate([part.vectors for part in parts] or [np.zeros((0, self.config.hidden_size), np.float32)])
+
+    def embed_stream(self, texts: Iterable[str], **settings: Unpack[EmbedSettings]) -> Iterator[Vectors]:
+        """The same for any number of texts in constant memory: vectors in the order of the texts, as they come."""
+        from bertkit.inference.embedding import Plan, embed_stream
+
+        return embed_stream(self, texts, Plan.of(self, settings))
+
+    def embed_words(
+        self, texts: str | Sequence[str], *, layers: str | int = "last", split: str = "tokenizer"
+    ) -> list[WordVectors]:
+        """For each text its whole words and a vector for each: the mean over the word's pieces."""
+        from bertkit.inference.words import embed_words
+
+        return list(embed_words(self, [texts] if isinstance(texts, str) else texts, layers=layers, split=split))
+
+    @overload
+    def fill_mask(self, text: str, k: int = 5) -> list[list[Guess]]: ...  # type: ignore[overload-overlap]
+    @overload
+    def fill_mask(self, text: Sequence[str], k: int = 5) -> list[list[list[Guess]]]: ...
+    def fill_mask(self, text: str | Sequence[str], k: int = 5) -> list[list[Guess]] | list[list[list[Guess]]]:
+        """The k likeliest words for each [MASK]: a list of guesses for each mask of the text (for each text)."""
+        from bertkit.inference.fill_mask import fill_masks
+
+        return fill_masks(self, [text], k)[0] if isinstance(text, str) else fill_masks(self, list(text), k)
+
+    def attention(self, text: str, pair: str | None = None, *, truncate: bool = False) -> AttentionMaps:
+        """How much every token looks at every other, in every layer and head; `.save_page(path)` draws it."""
+        from bertkit.inference.attention import attention_maps
+
+        return attention_maps(self, text, pair, truncate=truncate)
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """What every computation runs in: no gradients, and the chosen precision."""
+        import torch
+
+        reduced = self.precision != "float32"
+        dtype = getattr(torch, self.precision)
+        with (
+            torch.inference_mode(),
+            torch.autocast(self.device.type, dtype=dtype) if reduced else nullcontext(),
+        ):
+            yield
+
+    def encode_checked(self, texts: Sequence[str], first: int, *, allow_empty: bool) -> list[list[int]]:
+        """The ids of each text. What is not text, or has nothing in it to read, is refused with its number, which
+        counts from `first`."""
+        for number, text in enumerate(texts, first + 1):
+            if not isinstance(text, str):
+                raise InputError(f"text {number} is {type(text).__name__}, not text", "Pass str.")
+        encoded = self.tokenizer.encode_ids(texts)
+        if not allow_empty:
+            for number, ids in enumerate(encoded, first + 1):
+                if len(ids) <= 2:
+                    raise InputError(f"text {number} is empty", "Remove it, or allow empty texts (--allow-empty).")
+        return encoded

@@ -1,0 +1,82 @@
+"""Which words would the model put where the text says [MASK]?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from bertkit.errors import InputError, UsageError, shortened
+from bertkit.inference.batching import runs
+from bertkit.inference.embedding import packed_batches
+
+if TYPE_CHECKING:
+    from bertkit.inference.encoder import TextEncoder
+
+
+class Guess(NamedTuple):
+    token: str
+    probability: float
+    id: int
+
+
+class _Question(NamedTuple):
+    """One mask of one text: the ids around it that fit the model, and where in them it is."""
+
+    text: int
+    ids: list[int]
+    position: int
+
+
+def fill_masks(encoder: TextEncoder, texts: Sequence[str], k: int = 5) -> list[list[list[Guess]]]:
+    """For each text, for each [MASK] in it, the k likeliest tokens.
+
+    All masks of a text are seen, and guessed independently of each other. In a text longer than the model, each
+    mask is guessed from the window of tokens that has it in its middle.
+    """
+    if encoder.model.mlm is None:
+        raise UsageError(
+            f"{encoder.name} has no masked-word head, so it cannot guess words",
+            "Use a checkpoint that has one (BertForMaskedLM or BertForPreTraining).",
+        )
+    if k < 1:
+        raise UsageError(f"k is {k}", "Ask for at least one guess.")
+    questions = [question for number, text in enumerate(texts) for question in _questions(encoder, text, number)]
+    answers: dict[int, list[Guess]] = {}
+    # Rows beyond the vocabulary are padding of the matrix and stand for no token.
+    k, vocabulary = min(k, encoder.tokenizer.vocab_size), encoder.tokenizer.vocab_size
+    with encoder.computing():
+        for numbers, lengths, flat_ids in packed_batches(encoder, [question.ids for question in questions]):
+            last_TD = encoder.model.encoder.packed(flat_ids, runs(lengths)).last
+            starts = torch.tensor([0, *lengths[:-1]]).cumsum(0)
+            masks = starts + torch.tensor([questions[number].position for number in numbers])
+            scores = encoder.model.word_scores(last_TD[masks.to(last_TD.device)])[:, :vocabulary].float()
+            best = scores.softmax(-1).topk(k)
+            for number, odds, ids in zip(numbers, best.values.tolist(), best.indices.tolist(), strict=True):
+                answers[number] = [
+                    Guess(encoder.tokenizer.token(token), probability, token)
+                    for probability, token in zip(odds, ids, strict=True)
+                ]
+    filled: list[list[list[Guess]]] = [[] for _ in texts]
+    for number, question in enumerate(questions):
+        filled[question.text].append(answers[number])
+    return filled
+
+
+def _questions(encoder: TextEncoder, text: str, number: int) -> list[_Question]:
+    if not isinstance(text, str):
+        raise InputError(f"text {number + 1} is {type(text).__name__}, not text", "Pass str.")
+    ids = encoder.tokenizer.encode(text).ids
+    masks = [position for position, token in enumerate(ids) if token == encoder.tokenizer.mask_id]
+    mask = encoder.tokenizer.specials["mask"]
+    if not masks:
+        raise InputError(f"there is no {mask} in {shortened(text)}", f"Write {mask} where a word is to be guessed.")
+    if len(ids) <= encoder.max_length:
+        return [_Question(number, ids, position) for position in masks]
+    room, content, found = encoder.max_length - 2, ids[1:-1], []
+    for position in masks:
+        start = max(0, min(position - 1 - room // 2, len(content) - room))
+        around = [ids[0], *content[start : start + room], ids[-1]]
+        found.append(_Question(number, around, position - start))
+    return found

@@ -1,0 +1,116 @@
+"""A vector for every whole word: the mean over its pieces, each read with as much context as the model can take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from bertkit.errors import UsageError
+from bertkit.inference.embedding import Floats, packed_batches, token_vectors
+from bertkit.inference.layer_choice import LayerChoice
+from bertkit.text.windows import Window, windows
+
+if TYPE_CHECKING:
+    from bertkit.inference.encoder import TextEncoder
+    from bertkit.text.tokenizer import Encoded
+
+SPLITS = ("tokenizer", "whitespace")
+TEXTS_AT_ONCE = 256
+
+
+class WordVectors(NamedTuple):
+    """A text's words in order, where they are in it, and a row for each."""
+
+    words: list[str]
+    spans: list[tuple[int, int]]
+    vectors: Floats
+
+
+class _Part(NamedTuple):
+    """A window of a text: which text, which of its tokens, their ids with [CLS] and [SEP]."""
+
+    text: int
+    window: Window
+    ids: list[int]
+
+
+def embed_words(
+    encoder: TextEncoder, texts: Sequence[str], *, layers: str | int = "last", split: str = "tokenizer"
+) -> Iterator[WordVectors]:
+    """`split` says what a word is: `tokenizer`, as BERT splits before it cuts into pieces (punctuation apart, every
+    Chinese character by itself), or `whitespace`. A word of which the tokenizer keeps nothing has no row."""
+    if split not in SPLITS:
+        raise UsageError(f"split is {split!r}", f"It can be one of: {', '.join(SPLITS)}.")
+    choice = LayerChoice.parse(layers, encoder.config.num_hidden_layers)
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        yield from _embed_some(encoder, texts[start : start + TEXTS_AT_ONCE], start, choice, split)
+
+
+def _embed_some(
+    encoder: TextEncoder, texts: Sequence[str], first: int, choice: LayerChoice, split: str
+) -> list[WordVectors]:
+    encoder.encode_checked(texts, first, allow_empty=True)  # only to refuse what is not text
+    encoded = [encoder.tokenizer.encode(text) for text in texts]
+    found = []
+    for text, encoding, tokens in zip(texts, encoded, _token_rows(encoder, encoded, choice), strict=True):
+        spans = word_spans(text, encoding.offsets[1:-1], encoding.words[1:-1], split)
+        vectors = [tokens[pieces].mean(0) for _, _, pieces in spans]
+        found.append(
+            WordVectors(
+                [text[start:stop] for start, stop, _ in spans],
+                [(start, stop) for start, stop, _ in spans],
+                (torch.stack(vectors) if vectors else tokens[:0]).numpy(),
+            )
+        )
+    return found
+
+
+def _token_rows(encoder: TextEncoder, encoded: Sequence[Encoded], choice: LayerChoice) -> list[Tensor]:
+    """For each text a vector for each of its tokens, [CLS] and [SEP] left out. Long texts are read through windows,
+    and every token's vector comes from the window in whose core it is."""
+    room = encoder.max_length - 2
+    parts = []
+    for number, encoding in enumerate(encoded):
+        content = encoding.ids[1:-1]
+        for window in windows(len(content), room, context=room // 8):
+            ids = [encoding.ids[0], *content[window.start : window.stop], encoding.ids[-1]]
+            parts.append(_Part(number, window, ids))
+    rows = [torch.empty(len(encoding.ids) - 2, choice.width(encoder.config.hidden_size)) for encoding in encoded]
+    with encoder.computing():
+        for numbers, lengths, flat_ids in packed_batches(encoder, [part.ids for part in parts]):
+            vectors = token_vectors(encoder, flat_ids, lengths, choice).to("cpu", torch.float32)
+            for number, tokens in zip(numbers, torch.split(vectors, lengths), strict=True):
+                text, window, _ = parts[number]
+                core = tokens[1 + window.core_start - window.start : 1 + window.core_stop - window.start]
+                rows[text][window.core_start : window.core_stop] = core
+    return rows
+
+
+def word_spans(
+    text: str, offsets: Sequence[tuple[int, int]], words: Sequence[int | None], split: str
+) -> list[tuple[int, int, list[int]]]:
+    """A text's words: first character, character after the last, and the numbers of its pieces."""
+    found: list[tuple[int, int, list[int]]] = []
+    if split == "whitespace":
+        pieces = iter(range(len(offsets)))
+        piece = next(pieces, None)
+        for match in re.finditer(r"\S+", text):
+            inside = []
+            while piece is not None and offsets[piece][0] < match.end():
+                inside.append(piece)
+                piece = next(pieces, None)
+            if inside:
+                found.append((match.start(), match.end(), inside))
+        return found
+    last: int | None = None
+    for number, ((start, stop), word) in enumerate(zip(offsets, words, strict=True)):
+        if found and word == last:
+            found[-1] = (found[-1][0], stop, [*found[-1][2], number])
+        else:
+            found.append((start, stop, [number]))
+        last = word
+    return found

@@ -1,0 +1,93 @@
+"""`config.json` as Hugging Face writes it, to our configuration and back.
+
+Strict both ways: a key is one of ours, or known to change nothing in the encoder, or has only one value that we
+support. Anything else is refused, because a setting that is not understood is a model that computes something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import fields
+from typing import Any
+
+from bertkit.config import BertConfig
+from bertkit.errors import ConfigError, nearest, shortened
+
+OURS = tuple(field.name for field in fields(BertConfig))
+
+ONLY: dict[str, tuple[Any, ...]] = {
+    "model_type": ("bert",),
+    "position_embedding_type": ("absolute", None),
+    "is_decoder": (False,),
+    "is_encoder_decoder": (False,),
+    "add_cross_attention": (False,),
+    "cross_attention_hidden_size": (None,),
+    "pruned_heads": ({}, None),
+    "quantization_config": (None,),
+}
+"""Keys that would change what is computed, with the values for which they do not."""
+
+INERT = frozenset(
+    # what the model was and is for
+    "architectures auto_map tokenizer_class name language task finetuning_task id2label label2id num_labels "
+    "problem_type classifier_dropout task_specific_params license tags dtype torch_dtype transformers_version "
+    "tie_word_embeddings bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id unk_token_id "
+    "decoder_start_token_id prefix "
+    # how it is run, never what it gives
+    "use_cache output_past output_attentions output_hidden_states return_dict use_return_dict torchscript "
+    "use_bfloat16 gradient_checkpointing chunk_size_feed_forward attn_implementation experts_implementation "
+    "tf_legacy_loss model_max_length max_length_of_position "
+    # of BERT's TensorFlow configuration: read by nothing
+    "directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type "
+    # settings for generating text, which older versions wrote into every config
+    "max_length min_length do_sample early_stopping num_beams num_beam_groups diversity_penalty temperature top_k "
+    "top_p typical_p repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size "
+    "bad_words_ids num_return_sequences output_scores return_dict_in_generate forced_bos_token_id "
+    "forced_eos_token_id remove_invalid_values exponential_decay_length_penalty suppress_tokens "
+    "begin_suppress_tokens sequence_bias".split()
+)
+"""Keys that change nothing in what the encoder computes. Names with a leading underscore are never settings."""
+
+
+def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Collection[str] = ()) -> BertConfig:
+    """Our configuration out of theirs. `source` names the file in errors; `ignore` lists keys that the user says do
+    not matter."""
+    if "model_type" not in values and not _looks_like_bert(values):
+        raise ConfigError(f"{source} has no model_type", 'If it is a BERT, add "model_type": "bert".')
+    for key, value in values.items():
+        if key in ignore or key in INERT or key in OURS or key.startswith("_"):
+            continue
+        if key not in ONLY:
+            guess = nearest(key, [*OURS, *ONLY])
+            raise ConfigError(
+                f"{source}: unknown key {shortened(key)}",
+                f"{guess + ' ' if guess else ''}If it does not change the model, add --ignore-config-key {key}.",
+            )
+        if value not in ONLY[key]:
+            raise ConfigError(
+                f"{source}: {key} is {shortened(value)}, and only {ONLY[key][0]!r} is supported", _advice(key)
+            )
+    try:
+        return BertConfig.from_json({key: values[key] for key in OURS if values.get(key) is not None})
+    except ConfigError as problem:
+        raise ConfigError(f"{source}: {problem.problem}", problem.remedy) from None
+
+
+def config_to_huggingface(config: BertConfig, architecture: str, *, tied: bool = True) -> dict[str, Any]:
+    return {
+        "architectures": [architecture],
+        "model_type": "bert",
+        **config.to_json(),
+        "position_embedding_type": "absolute",
+        "tie_word_embeddings": tied,
+        "dtype": "float32",
+    }
+
+
+def _looks_like_bert(values: Mapping[str, Any]) -> bool:
+    """The first BERT checkpoints had a bert_config.json's contents and no model_type."""
+    return {"vocab_size", "hidden_size", "num_hidden_layers", "type_vocab_size"} <= values.keys()
+
+
+def _advice(key: str) -> str:
+    return "This model is of another family." if key == "model_type" else ""

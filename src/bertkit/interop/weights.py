@@ -1,0 +1,261 @@
+"""A model folder's weights into a Bert, and back, without losing or inventing a number."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+import bertkit
+from bertkit.errors import ModelFolderError, UsageError, shortened
+from bertkit.files import atomic_folder, to_json, write_hashes
+from bertkit.interop import bert_names, safetensors_files
+from bertkit.interop.folder import FORMAT, MANIFEST, TASKS, ModelFolder
+from bertkit.interop.huggingface import config_to_huggingface
+from bertkit.interop.safetensors_files import FLOATS, Entry
+from bertkit.model.bert import Bert
+from bertkit.text.tokenizer import Tokenizer
+
+DECODER, EMBEDDING = "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"
+BIAS = "cls.predictions.bias"
+
+
+class Loaded(NamedTuple):
+    model: Bert
+    notes: list[str]
+    """What a careful reader would want to be told: parts dropped, parts that were not there."""
+
+
+def load_model(folder: ModelFolder) -> Loaded:
+    """The folder's BERT, in float32 and evaluation mode, with exactly the parts its weights have."""
+    folder.verify()
+    notes: list[str] = []
+    sources = _sources(folder, notes)
+    parts = {
+        "pooler": any(name.startswith("bert.pooler.") for name in sources),
+        "mlm": any(name.startswith("cls.predictions.") for name in sources),
+        "nsp": any(name.startswith("cls.seq_relationship.") for name in sources),
+    }
+    parts["pooler"] |= parts["nsp"]  # so that a missing pooler is reported, not a crash later
+    model = Bert.without_weights(folder.config, **parts, tied=DECODER not in sources)
+    _check_names(folder, sources, model, notes)
+    _check_shapes(folder, sources, model)
+    theirs = _read(sources)
+    if model.mlm is not None and BIAS not in theirs:
+        theirs[BIAS] = torch.zeros(folder.config.vocab_size)
+    if DECODER in theirs:
+        if torch.equal(theirs[DECODER], theirs[EMBEDDING]):
+            model = Bert.without_weights(folder.config, **parts)
+        else:
+            notes.append("the masked-word head has an output matrix of its own, not tied to the word embedding")
+    ours = model.state_dict()
+    for row in bert_names.rows(folder.config.num_hidden_layers):
+        if row.ours in ours:
+            ours[row.ours] = bert_names.join(theirs.pop(name) for name in row.theirs)
+    model.load_state_dict(ours, assign=True)
+    return Loaded(model.eval(), notes)
+
+
+def architecture_of(model: Bert) -> str:
+    """The Hugging Face class that has the parts this model has."""
+    if model.mlm is None:
+        return "BertModel"
+    return "BertForPreTraining" if model.nsp is not None else "BertForMaskedLM"
+
+
+ARCHITECTURES = {
+    "BertModel": ("pooler",),
+    "BertForMaskedLM": ("mlm",),
+    "BertForPreTraining": ("pooler", "mlm", "nsp"),
+}
+
+
+def save_model(
+    path: Path,
+    model: Bert,
+    tokenizer: Tokenizer,
+    *,
+    provenance: Mapping[str, Any] | None = None,
+    architecture: str | None = None,
+    shard_bytes: int | None = None,
+    manifest: bool = True,
+    overwrite: bool = False,
+) -> None:
+    """Write a model folder, all of it or nothing.
+
+    `architecture` picks the Hugging Face class to write for, and with it the parts; `shard_bytes` splits the
+    weights into files of at most that size; without `manifest` the folder is plain Hugging Face.
+    """
+    parts = None
+    if architecture is not None:
+        parts = ARCHITECTURES[architecture]
+        if lacking := [part for part in parts if getattr(model, part) is None]:
+            raise UsageError(
+                f"this model has no {' and no '.join(lacking)}, which {architecture} consists of",
+                f"It can be saved as {architecture_of(model)}.",
+            )
+    architecture = architecture or architecture_of(model)
+    tensors = _named_for(model, architecture, parts)
+    tied = model.mlm is None or model.mlm.decoder is None
+    with atomic_folder(path, overwrite=overwrite) as folder:
+        config = config_to_huggingface(model.config, architecture, tied=tied)
+        (folder / "config.json").write_text(to_json(config), encoding="utf-8")
+        tokenizer.save(folder)
+        _write_tensors(folder, tensors, shard_bytes)
+        if manifest:
+            facts = {
+                "format": FORMAT,
+                "family": "bert",
+                "task": TASKS[architecture],
+                "labels": None,
+                "encoding": {
+                    "max_length": model.config.max_position_embeddings,
+                    "lowercase": tokenizer.lowercase,
+                },
+                "metrics": {},
+                "provenance": {
+                    "bertkit": bertkit.__version__,
+                    "torch": str(torch.__version__),
+                    **(provenance or {}),
+                },
+            }
+            write_hashes(folder, facts, MANIFEST)
+
+
+def _sources(folder: ModelFolder, notes: list[str]) -> dict[str, list[tuple[str, Entry]]]:
+    """Canonical name to the tensor or tensors that claim it."""
+    sources: dict[str, list[tuple[str, Entry]]] = {}
+    dropped = set()
+    for name, entry in folder.tensors.items():
+        canonical = bert_names.canonical(name)
+        if canonical is None:
+            continue
+        if canonical.startswith(bert_names.OTHER_HEADS):
+            dropped.add(canonical.split(".")[0])
+            continue
+        sources.setdefault(canonical, []).append((name, entry))
+    if dropped:
+        notes.append(f"the head of a fine-tuned model was left out: {', '.join(sorted(dropped))}")
+    return sources
+
+
+def _check_names(folder: ModelFolder, sources: Mapping[str, Any], model: Bert, notes: list[str]) -> None:
+    expected = {
+        name
+        for row in bert_names.rows(folder.config.num_hidden_layers)
+        if row.ours in model.state_dict()
+        for name in row.theirs
+    }
+    if missing := sorted(expected - sources.keys() - {BIAS}):
+        raise ModelFolderError(
+            f"{folder.path}: {len(missing)} tensors that config.json asks for are not in the weights: {_some(missing)}",
+            "Config and weights do not belong together, or the weights are incomplete.",
+        )
+    if unexpected := sorted(sources.keys() - expected):
+        raise ModelFolderError(
+            f"{folder.path}: {len(unexpected)} tensors in the weights are no part of this BERT: {_some(unexpected)}",
+            "Config and weights do not belong together, or the model is of another family.",
+        )
+    if model.mlm is not None and BIAS not in sources:
+        notes.append("the masked-word head has no bias; zeros are used")
+    absent = [part for part in ("pooler", "mlm") if getattr(model, part) is None]
+    if absent:
+        names = {"pooler": "pooler", "mlm": "masked-word head"}
+        notes.append(f"the weights have no {' and no '.join(names[part] for part in absent)}")
+
+
+def _check_shapes(folder: ModelFolder, sources: Mapping[str, list[tuple[str, Entry]]], model: Bert) -> None:
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    for row in bert_names.rows(folder.config.num_hidden_layers):
+        if row.ours not in shapes:
+            continue
+        first, *rest = shapes[row.ours]
+        expected = (first // len(row.theirs), *rest)
+        for canonical in row.theirs:
+            for name, entry in sources.get(canonical, []):
+                if entry.dtype not in FLOATS:
+                    raise ModelFolderError(f"{entry.file}: {name!r} is of type {entry.dtype}, not a float type")
+                if entry.shape != expected:
+                    raise ModelFolderError(
+                        f"{entry.file}: {name!r} is {_times(entry.shape)}, and by config.json it is {_times(expected)}",
+                        "Config and weights do not belong together: bring the files that do.",
+                    )
+
+
+def _read(sources: Mapping[str, list[tuple[str, Entry]]]) -> dict[str, Tensor]:
+    """Read every tensor once, file by file. Two that claim one name must be equal."""
+    theirs: dict[str, Tensor] = {}
+    by_file: dict[Path, list[tuple[str, str]]] = {}
+    for canonical, claims in sources.items():
+        for name, entry in claims:
+            by_file.setdefault(entry.file, []).append((canonical, name))
+    for file, names in by_file.items():
+        with safetensors_files.opened(file) as tensors:
+            for canonical, name in names:
+                tensor = safetensors_files.read_tensor(tensors, name, file)
+                if canonical in theirs and not torch.equal(theirs[canonical], tensor):
+                    both = " and ".join(repr(claim) for claim, _ in sources[canonical])
+                    raise ModelFolderError(f"{file}: {both} should be one tensor and differ")
+                theirs[canonical] = tensor
+    return theirs
+
+
+def _named_for(model: Bert, architecture: str, parts: tuple[str, ...] | None) -> dict[str, Tensor]:
+    """The model's tensors (of `parts` only, if given) under the keys that the Hugging Face class has."""
+    ours = {
+        name: tensor.detach().to("cpu")
+        for name, tensor in model.state_dict().items()
+        if parts is None or name.startswith(("encoder.", *(f"{part}." for part in parts)))
+    }
+    theirs = bert_names.to_theirs(ours, model.config.num_hidden_layers)
+    if DECODER in theirs:  # an untied decoder is a whole linear layer there, with the bias a second time
+        theirs["cls.predictions.decoder.bias"] = theirs[BIAS].clone()
+    if architecture == "BertModel":
+        theirs = {name.removeprefix("bert."): tensor for name, tensor in theirs.items()}
+    return theirs
+
+
+def _write_tensors(folder: Path, tensors: dict[str, Tensor], shard_bytes: int | None) -> None:
+    shards: list[dict[str, Tensor]] = [{}]
+    filled = 0
+    for name, tensor in tensors.items():
+        size = tensor.numel() * tensor.element_size()
+        if shard_bytes is not None and shards[-1] and filled + size > shard_bytes:
+            shards.append({})
+            filled = 0
+        shards[-1][name] = tensor
+        filled += size
+    if len(shards) == 1:
+        _save_file(tensors, folder / safetensors_files.SINGLE)
+        return
+    weight_map = {}
+    for number, shard in enumerate(shards, 1):
+        file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+        _save_file(shard, folder / file)
+        weight_map.update(dict.fromkeys(shard, file))
+    total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    (folder / safetensors_files.INDEX).write_text(to_json(index), encoding="utf-8")
+
+
+def _save_file(tensors: dict[str, Tensor], path: Path) -> None:
+    try:
+        save_file(tensors, path, metadata={"format": "pt"})
+    except SafetensorError as problem:  # the library wraps what the system said
+        code = re.search(r"os error (\d+)", str(problem))
+        raise OSError(int(code[1]) if code else errno.EIO, str(problem)) from problem
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(shortened(name) for name in names[:3]) + (", …" if len(names) > 3 else "")
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "a single number"

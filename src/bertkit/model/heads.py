@@ -1,0 +1,54 @@
+"""What BERT puts on top of its encoder while it is pretrained."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertkit.config import BertConfig
+from bertkit.model.layers import activation
+
+
+class Pooler(nn.Module):
+    """A vector for the whole sequence, from the first token's ([CLS])."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+
+    def forward(self, x_BLD: Tensor) -> Tensor:
+        return torch.tanh(self.dense(x_BLD[:, 0]))
+
+
+class MaskedWordHead(nn.Module):
+    """Which word was here? Scores for the whole vocabulary, by likeness to the word embeddings.
+
+    The output matrix *is* the word embedding, handed in at each call, so there is nothing to keep tied. A few
+    checkpoints have one of their own instead: then it is `decoder`.
+    """
+
+    def __init__(self, config: BertConfig, *, tied: bool = True) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = activation(config.hidden_act)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.decoder = None if tied else nn.Parameter(torch.zeros(config.vocab_size, config.hidden_size))
+
+    def forward(self, x: Tensor, word_embedding: Tensor) -> Tensor:
+        """`x` is any number of D-vectors (... x D): pass only the masked positions where only they matter."""
+        matrix_VD = word_embedding if self.decoder is None else self.decoder
+        return F.linear(self.norm(self.activation(self.dense(x))), matrix_VD, self.bias)
+
+
+class NextSentenceHead(nn.Module):
+    """Does B follow A? Two scores from the pooled vector: 0 means it does, 1 that it is a random sentence."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, pooled_BD: Tensor) -> Tensor:
+        scores: Tensor = self.dense(pooled_BD)
+        return scores

@@ -1,0 +1,149 @@
+"""The parts of a Transformer encoder as BERT has it. A block receives its parts, so that a variant of BERT
+is another part handed in, not another block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertkit.config import BertConfig
+
+
+def activation(name: str) -> Callable[[Tensor], Tensor]:
+    """The function behind one of config.ACTIVATIONS."""
+    match name:
+        case "gelu":
+            return F.gelu
+        case "gelu_new" | "gelu_pytorch_tanh":
+            return lambda x: F.gelu(x, approximate="tanh")
+        case "relu":
+            return F.relu
+        case "silu" | "swish":
+            return F.silu
+        case "tanh":
+            return torch.tanh
+    raise AssertionError(name)
+
+
+class Embeddings(nn.Module):
+    """What enters the encoder: for each token the sum of three learned vectors (which word, which segment, which
+    position), normalised."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.word = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
+        self.segment = nn.Embedding(config.type_vocab_size, config.hidden_size)
+        self.position = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, input_ids: Tensor, segment_ids: Tensor | None, position_ids: Tensor | None) -> Tensor:
+        x = self.word(input_ids)
+        # Without ids there is one segment, and positions count from 0: rows taken directly cost no look-up.
+        x = x + (self.segment.weight[0] if segment_ids is None else self.segment(segment_ids))
+        positions = self.position.weight[: input_ids.shape[-1]] if position_ids is None else self.position(position_ids)
+        normed: Tensor = self.dropout(self.norm(x + positions))
+        return normed
+
+
+class Padded(NamedTuple):
+    """B sequences side by side, the short ones filled up: activations are B x L x D."""
+
+    mask: Tensor | None
+    """Added to the attention scores: 0 where a token may look, hugely negative where not."""
+
+
+class Packed(NamedTuple):
+    """Sequences one after another without any filling: activations are T x D, T the number of real tokens.
+
+    `runs` tells them apart: (3, 10), (2, 11) is three sequences of 10 tokens, then two of 11.
+    """
+
+    runs: tuple[tuple[int, int], ...]
+
+
+Layout = Padded | Packed
+"""How sequences lie in a batch. Only attention needs to know; every other part treats tokens one by one."""
+
+
+class SelfAttention(nn.Module):
+    """Every token looks at every token of its sequence, in H ways at once.
+
+    Query, key and value come from one matrix product. The fused kernel never forms the attention maps; when
+    they are asked for, the same arithmetic is done step by step.
+    """
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.heads = config.num_attention_heads
+        self.head_size = config.head_size
+        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
+        self.output = nn.Linear(config.hidden_size, config.hidden_size)
+        self.map_dropout = config.attention_probs_dropout_prob
+
+    def forward(self, x: Tensor, layout: Layout, want_map: bool) -> tuple[Tensor, Tensor | None]:
+        qkv = self.qkv(x)
+        if isinstance(layout, Padded):
+            mixed, map_BHLL = self._mix(qkv, layout.mask, want_map)
+            return self.output(mixed), map_BHLL
+        if want_map:
+            raise ValueError("attention maps are given for padded batches only")
+        parts = qkv.split([count * length for count, length in layout.runs])
+        mixed = torch.cat(
+            [
+                self._mix(part.view(count, length, -1), None, False)[0].flatten(0, 1)
+                for part, (count, length) in zip(parts, layout.runs, strict=True)
+            ]
+        )
+        return self.output(mixed), None
+
+    def _mix(self, qkv: Tensor, mask: Tensor | None, want_map: bool) -> tuple[Tensor, Tensor | None]:
+        """B x L x 3D to B x L x D: for each token and head, the values of the tokens it looks at, weighted."""
+        batch, length, _ = qkv.shape
+        q_BHLK, k_BHLK, v_BHLK = qkv.view(batch, length, 3, self.heads, self.head_size).permute(2, 0, 3, 1, 4)
+        dropout = self.map_dropout if self.training else 0.0
+        map_BHLL: Tensor | None = None
+        if want_map:
+            scores = q_BHLK @ k_BHLK.transpose(-1, -2) / math.sqrt(self.head_size)
+            map_BHLL = (scores if mask is None else scores + mask).softmax(-1)
+            mixed = F.dropout(map_BHLL, dropout) @ v_BHLK
+        else:
+            mixed = F.scaled_dot_product_attention(q_BHLK, k_BHLK, v_BHLK, attn_mask=mask, dropout_p=dropout)
+        return mixed.transpose(1, 2).reshape(batch, length, self.heads * self.head_size), map_BHLL
+
+
+class FeedForward(nn.Module):
+    """Each token on its own: widen to F, bend, narrow back to D."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.widen = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.narrow = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.activation = activation(config.hidden_act)
+
+    def forward(self, x: Tensor) -> Tensor:
+        narrowed: Tensor = self.narrow(self.activation(self.widen(x)))
+        return narrowed
+
+
+class PostNormBlock(nn.Module):
+    """One layer of BERT: attention, then feed-forward; each is added to its input and the sum normalised."""
+
+    def __init__(self, config: BertConfig, *, attention: SelfAttention, feed_forward: FeedForward) -> None:
+        super().__init__()
+        self.attention = attention
+        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.feed_forward = feed_forward
+        self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, x: Tensor, layout: Layout, want_map: bool) -> tuple[Tensor, Tensor | None]:
+        attended, map_BHLL = self.attention(x, layout, want_map)
+        x = self.attention_norm(x + self.dropout(attended))
+        x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+        return x, map_BHLL
