@@ -53,9 +53,9 @@ class HubError(BertkitError):
 
 def nearest(name: str, choices: Iterable[str]) -> str:
     """A phrase offering the closest known name, or nothing: nearest("hiden_size", ["hidden_size"])
-    is "did you mean 'hidden_size'?"."""
+    is "Did you mean 'hidden_size'?"."""
     close = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.7)
-    return f"did you mean {close[0]!r}?" if close else ""
+    return f"Did you mean {close[0]!r}?" if close else ""
 
 
 def shortened(value: object, limit: int = 60) -> str:

@@ -19,10 +19,10 @@ from bertkit.errors import BertkitError
 
 app = typer.Typer(
     name="bertkit",
-    help="BERT as a complete, practical system: open it, use it, look inside it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # [MASK] is text here, not markup
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -13,16 +13,20 @@ from bertkit.cli.options import Device, IgnoreKeys, Model, Threads, emit, for_pe
 def attention(
     model: Model,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to look at.")],
-    pair: Annotated[str | None, typer.Argument(metavar="[SECOND]", help="A second text, as BERT reads pairs.")] = None,
+    pair: Annotated[str | None, typer.Argument(metavar="SECOND", help="A second text, as BERT reads pairs.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the page.")] = Path("attention.html"),
     truncate: Annotated[bool, typer.Option("--truncate", help="Cut a text that is longer than the model.")] = False,
     device: Device = "auto",
     threads: Threads = None,
     ignore_config_key: IgnoreKeys = None,
 ) -> None:
-    """Write one HTML page that shows where every head of every layer looks.
+    """Write a page that shows which words look at which.
 
-    The page needs nothing else: no network, no server. Pick a layer and a head, point at a word.
+    One HTML file that needs nothing else: no network, no server. Pick a layer and a head, point at a word.
+
+    \b
+    bertkit attention MODEL "The bank raised its rates."
+    bertkit attention MODEL "Is it open?" "The bank opens at nine." -o pair.html
     """
     encoder = open_encoder(model, device, "float32", threads, ignore_config_key)
     maps = encoder.attention(text, pair, truncate=truncate)

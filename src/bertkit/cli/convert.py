@@ -32,11 +32,14 @@ def convert(
     overwrite: Overwrite = False,
     ignore_config_key: IgnoreKeys = None,
 ) -> None:
-    """Rewrite a BERT checkpoint, old or new, sharded or not, as a clean model folder.
+    """Rewrite any BERT checkpoint as a clean model folder.
 
-    The numbers stay as they are, to the last bit (half-precision weights become float32).
-    Examples: bertkit convert old-checkpoint clean-folder
-    / bertkit convert clean-folder for-transformers --to BertForMaskedLM
+    Old or new names, with or without heads, sharded or not. The numbers stay as they are, to the last bit
+    (half-precision weights become float32).
+
+    \b
+    bertkit convert old-checkpoint clean-folder
+    bertkit convert clean-folder for-transformers --to BertForMaskedLM
     """
     if to not in TARGETS:
         raise UsageError(f"--to is {to!r}", f"It can be one of: {', '.join(TARGETS)}.")
@@ -65,6 +68,7 @@ def convert(
             "converted_from": Path(model).name if folder.path == Path(model) else model,
             "weights": source,
         },
+        sentence_settings=folder.sentence_settings,
         architecture=None if to == "bertkit" else to,
         shard_bytes=shard_bytes,
         manifest=to == "bertkit",

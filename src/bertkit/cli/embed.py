@@ -32,7 +32,7 @@ def embed(
     model: Model,
     source: Annotated[
         str,
-        typer.Argument(metavar="[INPUT]", help="A file: a text a line, or .jsonl, .csv, .tsv. Without it, stdin."),
+        typer.Argument(metavar="INPUT", help="A file: a text a line, or .jsonl, .csv, .tsv. Without it, stdin."),
     ] = "-",
     out: Annotated[
         Path | None,
@@ -62,8 +62,12 @@ def embed(
     """Turn texts into vectors.
 
     Reads and writes as a stream, so files of any size work in little memory.
-    Examples: bertkit embed MODEL texts.txt -o vectors.npy
-    / bertkit embed MODEL -t "a text" --layers sum:-4..-1
+
+    \b
+    bertkit embed MODEL texts.txt -o vectors.npy
+    bertkit embed MODEL reviews.csv --field review -o vectors.parquet
+    bertkit embed MODEL -t "a text" --layers concat:-4..-1 --pooling cls
+    bertkit embed MODEL -t "each word of it" --level word
     """
     from bertkit.corpus.readers import read_texts
 

@@ -18,7 +18,7 @@ def fill_mask(
     model: Model,
     texts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TEXT]...", help="Texts with one or more [MASK]. None: a text a line from stdin."),
+        typer.Argument(metavar="TEXT", help="Texts with one or more [MASK]. None: a text a line from stdin."),
     ] = None,
     k: Annotated[int, typer.Option("--top", "-k", min=1, help="How many guesses for each mask.")] = 5,
     device: Device = "auto",
@@ -28,7 +28,9 @@ def fill_mask(
 ) -> None:
     """Guess the words behind each [MASK] in a text.
 
-    Example: bertkit fill-mask MODEL "Paris is the [MASK] of France."
+    \b
+    bertkit fill-mask MODEL "Paris is the [MASK] of France."
+    bertkit fill-mask MODEL -k 3 < texts.txt > guesses.jsonl
     """
     from bertkit.corpus.readers import STDIN, read_texts
 

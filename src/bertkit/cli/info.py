@@ -13,14 +13,14 @@ from bertkit.cli.options import IgnoreKeys, emit, for_people
 def info(
     model: Annotated[
         str | None,
-        typer.Argument(metavar="[MODEL]", help="A model folder or hub name. Without it: this machine."),
+        typer.Argument(metavar="MODEL", help="A model folder or hub name. Without it: this machine."),
     ] = None,
     ignore_config_key: IgnoreKeys = None,
 ) -> None:
-    """Say what a model folder holds: family, sizes, parameters, vocabulary, task, where it came from, hashes.
+    """Say what a model folder is, or what this machine can do.
 
-    Every file is read and, where the folder lists hashes, compared with them. Without MODEL: this machine, and
-    what bertkit makes of it.
+    Of a folder: family, sizes, parameters, vocabulary, task, where it came from, hashes. Every file is read and,
+    where the folder lists hashes, compared with them.
     """
     facts = machine_facts() if model is None else folder_facts(model, ignore_config_key or [])
     if for_people():
@@ -43,7 +43,7 @@ def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
     from bertkit.files import sha256_of
     from bertkit.interop.folder import ModelFolder
     from bertkit.interop.hub import find_folder
-    from bertkit.interop.safetensors_files import weight_files
+    from bertkit.interop.safetensors_files import FLOATS, weight_files
 
     folder = ModelFolder(find_folder(model), ignore_config_keys=ignore_keys)
     listed = folder.verify()
@@ -55,6 +55,7 @@ def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
         "family": "bert",
         "architecture": (folder.raw_config.get("architectures") or ["not said"])[0],
         "task": folder.task,
+        "parts": ", ".join(folder.parts),
         "layers": config.num_hidden_layers,
         "hidden_size": config.hidden_size,
         "heads": config.num_attention_heads,
@@ -62,7 +63,7 @@ def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
         "max_length": config.max_position_embeddings,
         "activation": config.hidden_act,
         "parameters": folder.parameters,
-        "stored_as": ", ".join(sorted({entry.dtype for entry in folder.tensors.values()})),
+        "stored_as": ", ".join(sorted({entry.dtype for entry in folder.tensors.values()} & set(FLOATS))),
         "vocabulary": tokenizer.vocab_size,
         "casing": {True: "uncased", False: "cased", None: "not said"}[tokenizer.lowercase],
         "provenance": folder.manifest.get("provenance") or "not made by bertkit",

@@ -13,7 +13,6 @@ from bertkit import device as devices
 from bertkit.errors import InputError
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.hub import find_folder
-from bertkit.interop.sentence_transformers import read_sentence_settings
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +40,7 @@ def load_encoder(
     """
     folder = ModelFolder(find_folder(folder_or_name), ignore_config_keys=ignore_config_keys)
     tokenizer = folder.tokenizer()
-    sentence_settings = read_sentence_settings(folder.path)
+    sentence_settings = folder.sentence_settings
     machine = devices.choose(device, precision, threads)
     torch_device = devices.apply(machine)
 

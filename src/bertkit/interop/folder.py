@@ -20,6 +20,7 @@ from bertkit.files import read_json, sha256_of
 from bertkit.interop import bert_names
 from bertkit.interop.huggingface import config_from_huggingface
 from bertkit.interop.safetensors_files import Entry, read_headers
+from bertkit.interop.sentence_transformers import SentenceSettings, read_sentence_settings
 from bertkit.text.tokenizer import Tokenizer
 
 MANIFEST = "bertkit.json"
@@ -101,6 +102,27 @@ class ModelFolder:
                 "Tokenizer and model do not belong together: bring the files that do.",
             )
         return tokenizer
+
+    @property
+    def sentence_settings(self) -> SentenceSettings:
+        """How the folder wants its vectors pooled, if it was made for sentence vectors."""
+        encoding = self.manifest.get("encoding")
+        if isinstance(encoding, dict):
+            return SentenceSettings(encoding.get("pooling"), bool(encoding.get("normalize")))
+        return read_sentence_settings(self.path)
+
+    @property
+    def parts(self) -> list[str]:
+        """What the weights have, in plain words."""
+        names = {bert_names.canonical(name) or "" for name in self.tensors}
+        prefixes: dict[str, str | tuple[str, ...]] = {
+            "encoder": "bert.encoder.",
+            "pooler": "bert.pooler.",
+            "masked-word head": "cls.predictions.",
+            "next-sentence head": "cls.seq_relationship.",
+            "task head": bert_names.OTHER_HEADS,
+        }
+        return [part for part, prefix in prefixes.items() if any(name.startswith(prefix) for name in names)]
 
     @property
     def task(self) -> str:

@@ -20,6 +20,7 @@ from bertkit.interop import bert_names, safetensors_files
 from bertkit.interop.folder import FORMAT, MANIFEST, TASKS, ModelFolder
 from bertkit.interop.huggingface import config_to_huggingface
 from bertkit.interop.safetensors_files import FLOATS, Entry
+from bertkit.interop.sentence_transformers import SentenceSettings
 from bertkit.model.bert import Bert
 from bertkit.text.tokenizer import Tokenizer
 
@@ -30,7 +31,7 @@ BIAS = "cls.predictions.bias"
 class Loaded(NamedTuple):
     model: Bert
     notes: list[str]
-    """What a careful reader would want to be told: parts dropped, parts that were not there."""
+    """What a careful reader would want to be told: parts dropped, numbers filled in."""
 
 
 def load_model(folder: ModelFolder) -> Loaded:
@@ -70,6 +71,7 @@ def architecture_of(model: Bert) -> str:
     return "BertForPreTraining" if model.nsp is not None else "BertForMaskedLM"
 
 
+PARTS = {"pooler": "pooler", "mlm": "masked-word head", "nsp": "next-sentence head"}
 ARCHITECTURES = {
     "BertModel": ("pooler",),
     "BertForMaskedLM": ("mlm",),
@@ -83,6 +85,7 @@ def save_model(
     tokenizer: Tokenizer,
     *,
     provenance: Mapping[str, Any] | None = None,
+    sentence_settings: SentenceSettings | None = None,
     architecture: str | None = None,
     shard_bytes: int | None = None,
     manifest: bool = True,
@@ -98,7 +101,7 @@ def save_model(
         parts = ARCHITECTURES[architecture]
         if lacking := [part for part in parts if getattr(model, part) is None]:
             raise UsageError(
-                f"this model has no {' and no '.join(lacking)}, which {architecture} consists of",
+                f"this model has no {' and no '.join(PARTS[part] for part in lacking)}, and {architecture} does",
                 f"It can be saved as {architecture_of(model)}.",
             )
     architecture = architecture or architecture_of(model)
@@ -118,6 +121,7 @@ def save_model(
                 "encoding": {
                     "max_length": model.config.max_position_embeddings,
                     "lowercase": tokenizer.lowercase,
+                    **(sentence_settings or SentenceSettings())._asdict(),
                 },
                 "metrics": {},
                 "provenance": {
@@ -165,10 +169,6 @@ def _check_names(folder: ModelFolder, sources: Mapping[str, Any], model: Bert, n
         )
     if model.mlm is not None and BIAS not in sources:
         notes.append("the masked-word head has no bias; zeros are used")
-    absent = [part for part in ("pooler", "mlm") if getattr(model, part) is None]
-    if absent:
-        names = {"pooler": "pooler", "mlm": "masked-word head"}
-        notes.append(f"the weights have no {' and no '.join(names[part] for part in absent)}")
 
 
 def _check_shapes(folder: ModelFolder, sources: Mapping[str, list[tuple[str, Entry]]], model: Bert) -> None:
