@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import glob
 import hashlib
 import json
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -69,7 +71,7 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     path = Path(path)
     with _write_errors_explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=_temporary_prefix(path), suffix=".tmp")
         temporary = Path(name)
         try:
             with os.fdopen(handle, "wb") as file:
@@ -94,7 +96,7 @@ def atomic_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     refuse_existing(path, overwrite=overwrite)
     with _write_errors_explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"))
+        temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=_temporary_prefix(path), suffix=".tmp"))
         try:
             yield temporary
             temporary.chmod(0o777 & ~_umask())
@@ -124,6 +126,27 @@ def write_hashes(folder: Path, manifest: Mapping[str, Any], name: str) -> None:
     """Write `manifest` as JSON with a `files` entry: the sha256 of every other file in the folder."""
     hashes = {file.name: sha256_of(file) for file in sorted(folder.iterdir()) if file.name != name}
     (folder / name).write_text(to_json({**manifest, "files": hashes}), encoding="utf-8")
+
+
+def _temporary_prefix(path: Path) -> str:
+    """How temporaries for `path` begin: with this machine and process in the name, so that what a process left when
+    it was killed can be told from what a living one is writing, and is removed here."""
+    machine = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{machine}-*.tmp"):
+        process = left.name.removeprefix(f".{path.name}.{machine}-").split("-")[0]
+        if process.isdigit() and not _alive(int(process)):
+            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+    return f".{path.name}.{machine}-{os.getpid()}-"
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # it is somebody else's
+    return True
 
 
 def _exchange(new: Path, old: Path) -> None:

@@ -6,10 +6,11 @@ Results go to stdout (JSON lines when piped), progress and notes to stderr. Exit
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -34,8 +35,34 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "attention": attention.attention,
     "convert": convert.convert,
 }
+
+
+def _guarded(function: Callable[..., None]) -> Callable[..., None]:
+    """The command, with every way it can end turned into an exit code; what a user got wrong is one line on stderr,
+    without a traceback. Any other exception is a bug of ours and keeps its own."""
+
+    @functools.wraps(function)
+    def run(*arguments: Any, **options: Any) -> None:
+        try:
+            function(*arguments, **options)
+            sys.stdout.flush()
+        except BertkitError as error:
+            _stop(str(error), error.exit_code)
+        except KeyboardInterrupt:
+            _stop("interrupted; nothing was written", 4)
+        except BrokenPipeError:  # the reader of our output, `head` perhaps, has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    return run
+
+
+def _stop(message: str, code: int) -> NoReturn:
+    typer.echo(f"bertkit: {message}", err=True)
+    raise typer.Exit(code)
+
+
 for _name, _function in COMMANDS.items():
-    app.command(_name)(_function)
+    app.command(_name)(_guarded(_function))
 
 
 def _show_version(wanted: bool) -> None:
@@ -57,29 +84,6 @@ def _options(
 
 
 def main() -> NoReturn:
-    """Run the command line; what a user got wrong is one line on stderr, without a traceback."""
-    try:
-        app(standalone_mode=False)
-        sys.stdout.flush()
-        code = 0
-    except BertkitError as error:
-        code = _complain(str(error), error.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        code = _complain("interrupted; nothing was written", 4)
-    except BrokenPipeError:  # the reader of our output, `head` perhaps, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    except typer.Exit as stop:
-        code = stop.exit_code
-    except Exception as error:
-        if not hasattr(error, "exit_code") or not hasattr(error, "show"):
-            raise  # a bug of ours: Python prints the traceback and exits with 1
-        error.show()  # what typer found wrong with the command's options
-        code = error.exit_code
-    sys.exit(code)
-
-
-def _complain(message: str, code: int) -> int:
-    sys.stdout.flush()
-    typer.echo(f"bertkit: {message}", err=True)
-    return code
+    """Run the command line. What typer finds wrong with the options it prints itself, with exit code 2."""
+    app()
+    raise AssertionError("typer exits by itself")

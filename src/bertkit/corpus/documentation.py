@@ -39,7 +39,13 @@ def _docstrings(file: Path) -> Iterator[str]:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError):
         return
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    found = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, documented)]
-    if kept := [text for text in found if len(text) >= SHORTEST]:
+    if kept := [text for text in _inside(tree) if len(text) >= SHORTEST]:
         yield "\n\n".join(kept)
+
+
+def _inside(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """A node's docstring and those below it. Only statements are descended into: expressions hold none."""
+    yield ast.get_docstring(node) or ""
+    for child in node.body:
+        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _inside(child)

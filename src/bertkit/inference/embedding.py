@@ -184,10 +184,12 @@ def _pool(tokens_TD: Tensor, lengths: Sequence[int], pooling: str) -> Tensor:
 
 def _join_windows(by_sequence: Tensor, sequences: Sequences, pooling: str) -> Tensor:
     """The vectors of a text's windows as one: their maximum, or their mean weighted by length."""
-    owners = torch.tensor(sequences.owners)
     shape = (sequences.texts, by_sequence.shape[1])
     if pooling == "max":
-        return torch.full(shape, -torch.inf).index_reduce_(0, owners, by_sequence, "amax")
+        highest = np.full(shape, -np.inf, np.float32)
+        np.maximum.at(highest, sequences.owners, by_sequence.numpy())
+        return torch.from_numpy(highest)
+    owners = torch.tensor(sequences.owners)
     lengths = torch.tensor([float(len(ids)) for ids in sequences.ids])
     totals = torch.zeros(sequences.texts).index_add_(0, owners, lengths)
     return torch.zeros(shape).index_add_(0, owners, by_sequence * lengths[:, None]) / totals[:, None]

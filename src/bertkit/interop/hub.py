@@ -17,14 +17,14 @@ WANTED = ["*.json", "*.txt", "*.safetensors"]
 
 def find_folder(folder_or_name: str | Path) -> Path:
     """The folder itself if it is one; else the hub's model of that name, from the local cache if it is there."""
-    path = Path(folder_or_name).expanduser()
-    if path.is_dir():
-        return path
     name = str(folder_or_name)
-    if path.exists():
+    path = Path(name).expanduser()
+    if name and path.is_dir():
+        return path
+    if name and path.exists():
         raise ModelFolderError(f"{path} is a file", "Name the model folder that it is in.")
     if not re.fullmatch(r"[\w][\w.-]*(/[\w][\w.-]*)?", name) or name.endswith((".", "-")) or ".." in name:
-        raise ModelFolderError(f"there is no folder {name}", "Check the path.")
+        raise ModelFolderError(f"there is no folder {name!r}", "Check the path.")
     return _from_hub(name)
 
 

@@ -71,7 +71,7 @@ class Tokenizer:
 
     def save(self, folder: Path) -> None:
         """Write tokenizer.json, tokenizer_config.json and vocab.txt into an existing folder."""
-        self.backend.save(str(folder / "tokenizer.json"))
+        (folder / "tokenizer.json").write_text(self.backend.to_str(pretty=True), encoding="utf-8")
         settings: dict[str, Any] = {"tokenizer_class": "BertTokenizer"}
         normalizer = self.backend.normalizer
         if isinstance(normalizer, normalizers.BertNormalizer):
