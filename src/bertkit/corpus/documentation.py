@@ -7,8 +7,11 @@ read from their sources without importing them. The demo learns from it.
 from __future__ import annotations
 
 import ast
+import gc
+import os
 import sysconfig
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 SHORTEST = 80
@@ -18,12 +21,9 @@ SHORTEST = 80
 def documentation(packages: Sequence[str] = ("numpy", "torch")) -> Iterator[str]:
     """Documents, one a time: each reference topic, then for each source file its docstrings together."""
     yield from _reference()
-    standard, installed = Path(sysconfig.get_path("stdlib")), Path(sysconfig.get_path("purelib"))
-    for file in sorted(standard.rglob("*.py")):
-        if not {"site-packages", "test", "tests", "idle_test", "lib2to3"} & set(file.parts):
-            yield from _docstrings(file)
-    for package in packages:
-        for file in sorted((installed / package).rglob("*.py")):
+    installed = Path(sysconfig.get_path("purelib"))
+    for root in (Path(sysconfig.get_path("stdlib")), *(installed / package for package in packages)):
+        for file in _sources(root):
             yield from _docstrings(file)
 
 
@@ -34,13 +34,32 @@ def _reference() -> Iterator[str]:
         yield text
 
 
+def _sources(root: Path) -> Iterator[Path]:
+    for folder, inner, names in os.walk(root):
+        inner[:] = sorted(set(inner) - {"site-packages", "test", "tests", "idle_test", "lib2to3", "__pycache__"})
+        yield from (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
+
+
 def _docstrings(file: Path) -> Iterator[str]:
     try:
-        tree = ast.parse(file.read_bytes())
+        with _without_collecting():
+            tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError):
         return
     if kept := [text for text in _inside(tree) if len(text) >= SHORTEST]:
         yield "\n\n".join(kept)
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """A syntax tree is many small objects and no garbage: looking for some takes longer than parsing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _inside(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from transformers import BertConfig as TheirConfig
+
+from bertkit.config import BertConfig
+from bertkit.errors import ConfigError
+from bertkit.interop.huggingface import config_from_huggingface, config_to_huggingface
+from bertkit.model.presets import bert_large
+
+
+def test_json_there_and_back():
+    config = bert_large(vocab_size=21128)
+    assert BertConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
+
+
+def test_an_unknown_key_names_the_nearest():
+    with pytest.raises(ConfigError, match=r"unknown configuration key 'hiden_size'.*'hidden_size'\?"):
+        BertConfig.from_json({"hiden_size": 3})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("vocab_size", 0),
+        ("vocab_size", 10**12),
+        ("vocab_size", "30522"),
+        ("vocab_size", True),
+        ("num_hidden_layers", -1),
+        ("num_hidden_layers", 10**12),
+        ("num_hidden_layers", 2.0),
+        ("hidden_size", 10**9),
+        ("hidden_dropout_prob", 1.5),
+        ("hidden_dropout_prob", float("nan")),
+        ("layer_norm_eps", "1e-12"),
+        ("pad_token_id", 30522),
+        ("hidden_act", "geluu"),
+        ("hidden_act", ["gelu"]),
+        ("num_attention_heads", 7),
+    ],
+)
+def test_a_value_that_cannot_be_is_named(key, value):
+    with pytest.raises(ConfigError, match=f"{key}|heads"):
+        BertConfig(**{key: value})
+
+
+def test_every_key_that_transformers_writes_is_understood():
+    theirs = TheirConfig(vocab_size=100, hidden_size=24, num_attention_heads=3, num_labels=5)
+    ours = config_from_huggingface(theirs.to_dict(), "config.json")
+    assert (ours.vocab_size, ours.hidden_size, ours.num_attention_heads) == (100, 24, 3)
+    again = TheirConfig(**config_to_huggingface(ours, "BertModel"))
+    assert config_from_huggingface(again.to_dict(), "config.json") == ours
+
+
+def test_keys_of_published_checkpoints_that_mean_nothing_are_passed_over():
+    """As in bert-base-chinese's config.json, and what older versions wrote."""
+    extra = {
+        "directionality": "bidi",
+        "pooler_fc_size": 768,
+        "pooler_type": "first_token_transform",
+        "output_past": True,
+        "gradient_checkpointing": False,
+        "torch_dtype": "float32",
+        "_name_or_path": "somewhere",
+        "finetuning_task": "sst-2",
+        "label2id": {"a": 0},
+        "top_k": 50,
+    }
+    assert config_from_huggingface({"model_type": "bert", **extra}, "config.json") == BertConfig()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"model_type": "roberta"}, "model_type is 'roberta'.*another family"),
+        ({"hidden_size": 768}, "no model_type"),
+        ({"model_type": "bert", "hiden_size": 3}, "unknown key 'hiden_size'.*Did you mean 'hidden_size'"),
+        ({"model_type": "bert", "my_setting": 3}, "unknown key 'my_setting'.*--ignore-config-key my_setting"),
+        ({"model_type": "bert", "position_embedding_type": "relative_key"}, "only 'absolute' is supported"),
+        ({"model_type": "bert", "is_decoder": True}, "is_decoder is True"),
+        ({"model_type": "bert", "hidden_size": 770}, "config.json: hidden_size 770 cannot be divided"),
+    ],
+)
+def test_what_would_compute_something_else_is_refused(values, message):
+    with pytest.raises(ConfigError, match=message):
+        config_from_huggingface(values, "config.json")
+
+
+def test_a_key_can_be_ignored_by_name():
+    values = {"model_type": "bert", "my_setting": 3}
+    assert config_from_huggingface(values, "config.json", ignore=["my_setting"]) == BertConfig()
