@@ -16,13 +16,22 @@ from bertkit.text.windows import windows
 lengths = st.lists(st.integers(1, 600), max_size=200)
 
 
-@given(lengths, st.integers(1, 5000))
-def test_every_text_is_in_one_batch_and_no_batch_is_too_large(lengths, budget):
-    groups = list(batches(lengths, budget))
+@given(lengths, st.integers(1, 5000), st.integers(1, 9))
+def test_every_text_is_in_one_batch_and_batches_are_even(lengths, budget, cores):
+    groups = batches(lengths, budget, cores)
     assert sorted(number for group in groups for number in group) == list(range(len(lengths)))
-    assert all(len(group) == 1 or sum(lengths[n] for n in group) <= budget for group in groups)
     flat = [lengths[number] for group in groups for number in group]
     assert flat == sorted(flat)
+    longest = max(lengths, default=0)
+    assert all(sum(lengths[number] for number in group) <= budget + longest for group in groups)
+
+
+@given(st.lists(st.integers(1, 60), min_size=600, max_size=900), st.integers(1, 8))
+def test_work_is_shared_evenly_among_cores(lengths, cores):
+    groups = batches(lengths, 1024, cores)
+    assert len(groups) % cores == 0
+    sizes = [sum(lengths[number] for number in group) for group in groups]
+    assert max(sizes) - min(sizes) <= 2 * max(lengths)
 
 
 @given(lengths)
@@ -32,8 +41,8 @@ def test_runs_spell_the_lengths_out(lengths):
 
 
 def test_the_budget_shrinks_as_the_model_grows():
-    assert token_budget(bert_base(), "cpu") == 1024
-    assert token_budget(bert_base(intermediate_size=1536), "cpu") == 2048
+    assert token_budget(bert_base(), "cpu") == 512
+    assert token_budget(bert_base(intermediate_size=1536), "cpu") == 1024
     assert token_budget(bert_base(), "cuda") > 10_000
 
 

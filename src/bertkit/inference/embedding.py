@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bertkit.errors import InputError, UsageError
-from bertkit.inference.batching import batches, runs, token_budget
+from bertkit.inference.batching import each_batch, runs
 from bertkit.inference.layer_choice import LayerChoice
 from bertkit.interop.sentence_transformers import POOLINGS
 from bertkit.text.windows import windows
@@ -97,14 +97,6 @@ def embed_stream(encoder: TextEncoder, texts: Iterable[str], plan: Plan) -> Iter
             yield Vectors(_vectors(encoder, sequences, plan), sequences.long_texts)
 
 
-def packed_batches(encoder: TextEncoder, ids: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], list[int], Tensor]]:
-    """Sequences in batches for `model.encoder.packed`: their numbers, their lengths, and all their ids in a row."""
-    budget = token_budget(encoder.config, encoder.device.type)
-    for numbers in batches([len(sequence) for sequence in ids], budget):
-        flat = torch.tensor([token for number in numbers for token in ids[number]], device=encoder.device)
-        yield numbers, [len(ids[number]) for number in numbers], flat
-
-
 def token_vectors(encoder: TextEncoder, flat_ids: Tensor, lengths: Sequence[int], layers: LayerChoice) -> Tensor:
     """T x D: for each token of a packed batch, the chosen layers' vector."""
     only_last = layers.only_last(encoder.config.num_hidden_layers)
@@ -155,16 +147,19 @@ def _sequences(encoder: TextEncoder, texts: list[str], start: int, plan: Plan) -
 def _vectors(encoder: TextEncoder, sequences: Sequences, plan: Plan) -> Floats:
     width = plan.layers.width(encoder.config.hidden_size)
     by_sequence = torch.empty(len(sequences.ids), width)
-    with encoder.computing():
-        for numbers, lengths, flat_ids in packed_batches(encoder, sequences.ids):
-            tokens_TD = token_vectors(encoder, flat_ids, lengths, plan.layers)
-            by_sequence[numbers] = _pool(tokens_TD, lengths, plan.pooling).to("cpu", torch.float32)
-        pooled = by_sequence
-        if len(sequences.ids) != sequences.texts:
-            pooled = _join_windows(by_sequence, sequences, plan.pooling)
-        if plan.normalize:
-            pooled = torch.nn.functional.normalize(pooled, dim=-1)
-    vectors: Floats = pooled.numpy()
+
+    def compute(_: list[int], lengths: list[int], flat_ids: Tensor) -> Tensor:
+        tokens_TD = token_vectors(encoder, flat_ids, lengths, plan.layers)
+        return _pool(tokens_TD, lengths, plan.pooling).to("cpu", torch.float32)
+
+    for numbers, pooled in each_batch(encoder, sequences.ids, compute):
+        by_sequence[numbers] = pooled
+    whole = by_sequence
+    if len(sequences.ids) != sequences.texts:
+        whole = _join_windows(by_sequence, sequences, plan.pooling)
+    if plan.normalize:
+        whole = torch.nn.functional.normalize(whole, dim=-1)
+    vectors: Floats = whole.numpy()
     return vectors
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+from torch import Tensor
 
 from bertkit.errors import InputError, UsageError, shortened
-from bertkit.inference.batching import runs
-from bertkit.inference.embedding import packed_batches
+from bertkit.inference.batching import each_batch, runs
 
 if TYPE_CHECKING:
     from bertkit.inference.encoder import TextEncoder
@@ -43,21 +43,23 @@ def fill_masks(encoder: TextEncoder, texts: Sequence[str], k: int = 5) -> list[l
     if k < 1:
         raise UsageError(f"k is {k}", "Ask for at least one guess.")
     questions = [question for number, text in enumerate(texts) for question in _questions(encoder, text, number)]
-    answers: dict[int, list[Guess]] = {}
     # Rows beyond the vocabulary are padding of the matrix and stand for no token.
     k, vocabulary = min(k, encoder.tokenizer.vocab_size), encoder.tokenizer.vocab_size
-    with encoder.computing():
-        for numbers, lengths, flat_ids in packed_batches(encoder, [question.ids for question in questions]):
-            last_TD = encoder.model.encoder.packed(flat_ids, runs(lengths)).last
-            starts = torch.tensor([0, *lengths[:-1]]).cumsum(0)
-            masks = starts + torch.tensor([questions[number].position for number in numbers])
-            scores = encoder.model.word_scores(last_TD[masks.to(last_TD.device)])[:, :vocabulary].float()
-            best = scores.softmax(-1).topk(k)
-            for number, odds, ids in zip(numbers, best.values.tolist(), best.indices.tolist(), strict=True):
-                answers[number] = [
-                    Guess(encoder.tokenizer.token(token), probability, token)
-                    for probability, token in zip(odds, ids, strict=True)
-                ]
+
+    def compute(numbers: list[int], lengths: list[int], flat_ids: Tensor) -> list[list[Guess]]:
+        last_TD = encoder.model.encoder.packed(flat_ids, runs(lengths)).last
+        starts = torch.tensor([0, *lengths[:-1]]).cumsum(0)
+        masks = starts + torch.tensor([questions[number].position for number in numbers])
+        scores = encoder.model.word_scores(last_TD[masks.to(last_TD.device)])[:, :vocabulary].float()
+        best = scores.softmax(-1).topk(k)
+        return [
+            [Guess(encoder.tokenizer.token(token), odds, token) for odds, token in zip(*guesses, strict=True)]
+            for guesses in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        ]
+
+    answers: dict[int, list[Guess]] = {}
+    for numbers, guesses in each_batch(encoder, [question.ids for question in questions], compute):
+        answers.update(zip(numbers, guesses, strict=True))
     filled: list[list[list[Guess]]] = [[] for _ in texts]
     for number, question in enumerate(questions):
         filled[question.text].append(answers[number])

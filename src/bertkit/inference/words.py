@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from bertkit.errors import UsageError
-from bertkit.inference.embedding import Floats, packed_batches, token_vectors
+from bertkit.inference.batching import each_batch
+from bertkit.inference.embedding import Floats, token_vectors
 from bertkit.inference.layer_choice import LayerChoice
 from bertkit.text.windows import Window, windows
 
@@ -80,13 +81,16 @@ def _token_rows(encoder: TextEncoder, encoded: Sequence[Encoded], choice: LayerC
             ids = [encoding.ids[0], *content[window.start : window.stop], encoding.ids[-1]]
             parts.append(_Part(number, window, ids))
     rows = [torch.empty(len(encoding.ids) - 2, choice.width(encoder.config.hidden_size)) for encoding in encoded]
-    with encoder.computing():
-        for numbers, lengths, flat_ids in packed_batches(encoder, [part.ids for part in parts]):
-            vectors = token_vectors(encoder, flat_ids, lengths, choice).to("cpu", torch.float32)
-            for number, tokens in zip(numbers, torch.split(vectors, lengths), strict=True):
-                text, window, _ = parts[number]
-                core = tokens[1 + window.core_start - window.start : 1 + window.core_stop - window.start]
-                rows[text][window.core_start : window.core_stop] = core
+
+    def compute(_: list[int], lengths: list[int], flat_ids: Tensor) -> Sequence[Tensor]:
+        vectors = token_vectors(encoder, flat_ids, lengths, choice).to("cpu", torch.float32)
+        return torch.split(vectors, lengths)
+
+    for numbers, vectors in each_batch(encoder, [part.ids for part in parts], compute):
+        for number, tokens in zip(numbers, vectors, strict=True):
+            text, window, _ = parts[number]
+            core = tokens[1 + window.core_start - window.start : 1 + window.core_stop - window.start]
+            rows[text][window.core_start : window.core_stop] = core
     return rows
 
 
