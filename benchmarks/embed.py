@@ -2,9 +2,9 @@
 
 The same weights (MiniLM, 6 x 384, float32), the same texts (the SST-2 dev sentences), the same machine, in one
 process. The peers are called as their users call them: sentence-transformers' own `encode`, and transformers in
-batches of 32 with padding and mean pooling, once in the order of the file and once sorted by length (which its users
-must do themselves; it is the stronger opponent and counts). Every round runs all of them, in a random order. Reported
-is the median over rounds of the ratio to the fastest of the others.
+batches of 32 with padding and mean pooling, once in the order of the file and once sorted by length, which its users
+would have to write themselves. Every round runs all of them, in a random order. Reported are the medians over rounds
+of the ratios.
 
     python benchmarks/embed.py --data FOLDER      where FOLDER/glue/SST-2/dev.tsv is
 """
@@ -103,13 +103,13 @@ def report(speeds: dict[str, list[float]], texts: int) -> None:
     print(f"\n{texts} texts, {rounds} rounds, {machine.cpu}, {machine.threads} threads, torch {torch.__version__}")
     for name, values in speeds.items():
         print(f"{name:24} {statistics.median(values):6.0f} texts/s  (from {min(values):.0f} to {max(values):.0f})")
-    others = [name for name in speeds if name != "bertkit"]
-    fastest = max(others, key=lambda name: statistics.median(speeds[name]))
-    ratios = [ours / theirs for ours, theirs in zip(speeds["bertkit"], speeds[fastest], strict=True)]
-    middle, quartiles = statistics.median(ratios), statistics.quantiles(ratios, n=4)
-    print(f"bertkit to {fastest}, the fastest of the others: median ratio {middle:.2f}", end="")
-    print(f" (the middle half of the rounds from {quartiles[0]:.2f} to {quartiles[2]:.2f})")
-    print(json.dumps({"benchmark": "embed", "against": fastest, "ratio": round(middle, 3), "rounds": rounds}))
+    found = {}
+    for name in [name for name in speeds if name != "bertkit"]:
+        ratios = [ours / theirs for ours, theirs in zip(speeds["bertkit"], speeds[name], strict=True)]
+        found[name], quartiles = round(statistics.median(ratios), 3), statistics.quantiles(ratios, n=4)
+        spread = f"the middle half of the rounds from {quartiles[0]:.2f} to {quartiles[2]:.2f}"
+        print(f"ratio to {name:24} median {found[name]:.2f} ({spread})")
+    print(json.dumps({"benchmark": "embed", "ratios": found, "rounds": rounds}))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What a user can get wrong. Each error is one line: what, where, and what to do.
 
-An error's class decides the exit code of the command line (docs/errors.md lists them); anything that is not a
+An error's class decides the exit code of the command line; anything that is not a
 BertkitError is a bug of ours and keeps its traceback.
 """
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from contextlib import contextmanager
 from itertools import accumulate, groupby
 from math import ceil
 from typing import TYPE_CHECKING, TypeVar
@@ -50,8 +50,11 @@ def each_batch(
         with encoder.computing():
             return compute(numbers, [lengths[number] for number in numbers], flat)
 
-    results = map(run, plan) if len(plan) == 1 or cores == 1 else _single_threads(cores).map(run, plan)
-    yield from zip(plan, results, strict=True)
+    if len(plan) == 1 or cores == 1:
+        yield from ((numbers, run(numbers)) for numbers in plan)
+        return
+    with _single_threads(cores) as workers:
+        yield from zip(plan, workers.map(run, plan), strict=True)
 
 
 def token_budget(config: BertConfig, device: str) -> int:
@@ -81,19 +84,23 @@ def runs(lengths: Sequence[int]) -> list[tuple[int, int]]:
     return [(len(list(same)), length) for length, same in groupby(lengths)]
 
 
-@cache
-def _single_threads(count: int) -> ThreadPoolExecutor:
+@contextmanager
+def _single_threads(count: int) -> Iterator[ThreadPoolExecutor]:
     """Python threads in which torch computes on one core each. They share the memory of the model, and the
-    interpreter's lock is not held while torch computes."""
+    interpreter's lock is not held while torch computes.
+
+    They last for one piece of work only: while they exist, even idle, torch's own threads see more threads than
+    cores, stop spinning while they wait for each other, and every small operation elsewhere takes three times as long.
+    """
     started = threading.Barrier(count + 1)
 
     def start() -> None:
         torch.set_num_threads(1)
         started.wait()
 
-    pool = ThreadPoolExecutor(count, thread_name_prefix="bertkit", initializer=start)
-    for _ in range(count):
-        pool.submit(lambda: None)
-    started.wait()
-    torch.set_num_threads(count)  # for threads that others start later, which take the number set last
-    return pool
+    with ThreadPoolExecutor(count, thread_name_prefix="bertkit", initializer=start) as pool:
+        for _ in range(count):
+            pool.submit(lambda: None)
+        started.wait()
+        torch.set_num_threads(count)  # for threads that others start later, which take the number set last
+        yield pool
