@@ -42,7 +42,7 @@ class BertConfig:
         self._require_whole_number("num_hidden_layers", 1, 1_000)
         self._require_whole_number("num_attention_heads", 1, 1_024)
         self._require_whole_number("intermediate_size", 1, 1_000_000)
-        self._require_whole_number("max_position_embeddings", 1, 1_000_000)
+        self._require_whole_number("max_position_embeddings", 3, 1_000_000)
         self._require_whole_number("type_vocab_size", 1, 1_024)
         self._require_whole_number("pad_token_id", 0, self.vocab_size - 1)
         self._require_number("hidden_dropout_prob", 0.0, 1.0)

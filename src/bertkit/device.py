@@ -55,8 +55,10 @@ def choose(device: str = "auto", precision: str = "float32", threads: int | None
     `float32` is exact and the default; `auto` takes what is fastest here: bfloat16 on a GPU or a CPU whose AMX
     works, else float32 (without AMX, bfloat16 is the slower one).
     """
-    device = os.environ.get("BERTKIT_DEVICE", device)
-    precision = os.environ.get("BERTKIT_PRECISION", precision)
+    if device == "auto":
+        device = os.environ.get("BERTKIT_DEVICE", device)
+    if precision in ("float32", "auto"):
+        precision = os.environ.get("BERTKIT_PRECISION", precision)
     _require(device, DEVICES, "device")
     _require(precision, PRECISIONS, "precision")
     found = _find_device(device)

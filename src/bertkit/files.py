@@ -1,4 +1,4 @@
-"""The only module that writes artifacts: atomic, fsynced, hashed.
+"""How every artifact is written: atomic, fsynced, hashed.
 
 A reader sees either the old file or folder or the new one, whole: everything is written beside its destination
 under a temporary name, flushed to the disk, and then renamed. If writing fails the temporary is removed and
@@ -63,12 +63,16 @@ def require_regular_file(path: Path, error: type[BertkitError]) -> None:
         raise error(f"{path} does not exist")
     if not path.is_file():
         raise error(f"{path} is not a regular file")
+    if not os.access(path, os.R_OK):
+        raise error(f"{path} may not be read", "Ask for permission, or copy it.")
 
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     """A binary file that appears under its name only when the block has ended without an error."""
-    path = Path(path)
+    path = Path(path).resolve()  # through a symbolic link to what it names
+    if path.exists() and not path.is_file():
+        raise WriteError(f"{path} exists and is not a regular file", "Choose another place.")
     with _write_errors_explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=_temporary_prefix(path), suffix=".tmp")
@@ -92,7 +96,7 @@ def atomic_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     An existing non-empty folder is refused unless `overwrite`; it is then exchanged for the new one in a
     single step where the system can, so that there is no moment without a whole folder under the name.
     """
-    path = Path(path)
+    path = Path(path).resolve()
     refuse_existing(path, overwrite=overwrite)
     with _write_errors_explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -217,6 +217,32 @@ def test_wrong_data_is_exit_code_3(tiny_folder, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_arguments_that_are_not_utf8_are_refused_as_files_are(tiny_folder, tmp_path):
+    for command in ("embed", "attention", "fill-mask"):
+        arguments = [b"-t", b"a\xff"] if command == "embed" else [b"a\xff"]
+        done = subprocess.run(
+            [sys.executable, "-m", "bertkit", command, str(tiny_folder), *arguments], capture_output=True, cwd=tmp_path
+        )
+        assert done.returncode == 3
+        assert b"is not UTF-8" in done.stderr
+        assert done.stderr.count(b"\n") == 1
+
+
+def test_a_full_disk_behind_stdout_is_one_line(tiny_folder):
+    if not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    command = [sys.executable, "-m", "bertkit", "info", str(tiny_folder)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 3
+    assert done.stderr == "bertkit: No space left on device\n"
+
+
+def test_options_for_texts_are_refused_for_words(tiny_folder):
+    for option in (["--long", "error"], ["--normalize"], ["--pooling", "cls"]):
+        assert "for texts, not for words" in fails(2, "embed", tiny_folder, "-t", "a", "--level", "word", *option)
+
+
 def test_an_unknown_config_key_can_be_ignored(tiny_folder, tmp_path):
     folder = tmp_path / "odd"
     shutil.copytree(tiny_folder, folder)
@@ -239,7 +265,7 @@ def test_an_interrupt_is_one_line_and_leaves_nothing(tiny_folder, tmp_path):
     child.send_signal(signal.SIGINT)
     stderr = child.stderr.read().decode()
     assert child.wait() == 4, stderr
-    assert stderr == "bertkit: interrupted; nothing was written\n"
+    assert stderr == "bertkit: interrupted; no file was written\n"
     assert list(tmp_path.iterdir()) == []
     child.stdin.close()
     child.stderr.close()
@@ -256,9 +282,10 @@ def test_a_reader_that_has_seen_enough_is_no_error(tiny_folder, english, tmp_pat
 
 def test_the_demo_makes_what_it_says(tmp_path):
     (tmp_path / "demo" / "model").mkdir(parents=True)
-    (tmp_path / "demo" / "model" / "old").write_text("from an earlier run")
+    (tmp_path / "demo" / "model" / "mine").write_text("not the demo's to delete")
+    assert "exists and is not empty" in fails(3, "demo", "--out", tmp_path / "demo")
+    (tmp_path / "demo" / "model" / "mine").unlink()
     (facts,) = succeeds("demo", "--out", tmp_path / "demo")
-    assert not (tmp_path / "demo" / "model" / "old").exists()
     assert facts["reloaded"] == "bit for bit the same"
     assert (tmp_path / "demo" / "attention.html").exists()
     succeeds("info", tmp_path / "demo" / "model")

@@ -328,3 +328,71 @@ def test_no_pickle_and_no_code_from_data_in_the_package():
         assert not [word for word in forbidden if word in text], file
         loads = [line for line in text.splitlines() if "torch.load(" in line]
         assert all(line.strip().startswith('f"w = torch.load(') for line in loads), "only in a message to the user"
+
+
+def test_steps_after_the_encoder_that_we_cannot_do_are_refused(folder):
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    steps = [
+        {"idx": n, "type": f"sentence_transformers.models.{kind}"} for n, kind in enumerate(("Transformer", "Dense"))
+    ]
+    (folder / "modules.json").write_text(json.dumps(steps))
+    refused(folder, "modules.json", "'Dense'")
+
+
+def test_a_pooling_that_we_cannot_do_is_refused_unless_another_is_chosen(folder):
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_weightedmean_tokens": true}')
+    encoder = load_encoder(folder)
+    assert encoder.embed("a text", pooling="mean").shape == (128,)
+    with pytest.raises(BertkitError, match=r"weightedmean.*cls, mean, max"):
+        encoder.embed("a text")
+
+
+def test_a_tokenizer_without_its_frame_is_given_one(folder, encoder):
+    settings = json.loads((folder / "tokenizer.json").read_text())
+    (folder / "tokenizer.json").write_text(json.dumps(settings | {"post_processor": None}))
+    assert load_encoder(folder).tokenizer.encode("a text", "pair") == encoder.tokenizer.encode("a text", "pair")
+
+
+def test_the_weights_among_several_pickles_are_named(folder):
+    (folder / "model.safetensors").unlink()
+    for name in ("optimizer.pt", "pytorch_model.bin", "a.bin"):
+        (folder / name).write_bytes(b"")
+    refused(folder, "pytorch_model.bin', weights_only=True")
+    (folder / "pytorch_model.bin").rename(folder / "pytorch_model-00001-of-00002.bin")
+    (folder / "pytorch_model-00002-of-00002.bin").write_bytes(b"")
+    refused(folder, "in several parts", "transformers")
+
+
+@pytest.mark.parametrize("named", [{"a": 1}, [], None, "BertModel", 3])
+def test_architectures_that_are_no_list_do_no_harm(folder, named):
+    from bertkit.interop.folder import ModelFolder
+
+    set_config(folder, architectures=named)
+    assert ModelFolder(folder).task == "embed"
+
+
+def test_a_size_that_is_null_is_named(folder):
+    set_config(folder, hidden_size=None)
+    refused(folder, "hidden_size is None")
+
+
+def test_pairs_need_two_segments(folder, tokenizer):
+    from bertkit.inference.encoder import TextEncoder
+    from bertkit.model.bert import Bert
+    from bertkit.model.presets import bert_tiny
+
+    one = TextEncoder(Bert(bert_tiny(vocab_size=tokenizer.vocab_size, type_vocab_size=1)), tokenizer)
+    with pytest.raises(BertkitError, match="one segment only"):
+        one.attention("a", "b")
+    with pytest.raises(BertkitError, match="not text"):
+        one.attention(5)
+
+
+def test_a_cut_pair_keeps_its_frame_and_both_texts(encoder):
+    maps = encoder.attention("the value " * 300, "an object", truncate=True)
+    assert len(maps.tokens) == 512
+    assert (maps.tokens[0], maps.tokens[-1], maps.tokens.count("[SEP]")) == ("[CLS]", "[SEP]", 2)
+    assert "object" in maps.tokens
+    assert encoder.attention("the value " * 300, truncate=True).tokens[-1] == "[SEP]"

@@ -72,6 +72,12 @@ def test_a_model_in_the_local_cache_needs_no_network(monkeypatch, tmp_path, tiny
     (cached / "snapshots" / commit).symlink_to(tiny_folder, target_is_directory=True)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     assert (find_folder("some/model") / "config.json").exists()
+    (cached / "snapshots" / commit).unlink()
+    (cached / "snapshots" / commit).mkdir()
+    (cached / "snapshots" / commit / "config.json").write_text("{}")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(HubError, match="neither a folder here nor in the local cache"):
+        find_folder("some/model")  # somebody fetched only a part of it
 
 
 def test_a_real_download_from_a_hub_on_this_machine(monkeypatch, tmp_path, tiny_folder: Path):

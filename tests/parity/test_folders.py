@@ -216,6 +216,15 @@ def test_other_float_types_become_float32(reference, dtype):
     assert torch.equal(word, before["embeddings.word_embeddings.weight"].to(dtype).float())
 
 
+def test_a_next_sentence_model_keeps_its_class(reference, tokenizer, tmp_path):
+    from transformers import BertForNextSentencePrediction
+
+    _, folder = reference(BertForNextSentencePrediction)
+    save_model(tmp_path / "ours", load_model(ModelFolder(folder)).model, tokenizer)
+    _, info = BertForNextSentencePrediction.from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not any(info.values()), info
+
+
 def test_the_head_of_a_fine_tuned_model_is_left_out_and_said(reference):
     theirs, folder = reference(BertForSequenceClassification)
     ours, notes = load_model(ModelFolder(folder))

@@ -87,7 +87,21 @@ def test_layer_choices(text, layers, weights):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "13", "-14", "first", "sum:", "sum:-1..-4", "sum:a", "concat:1,,2", "mix:1", "mix:1=x", "max:1..2", "1e3"],
+    [
+        "",
+        "13",
+        "-14",
+        "first",
+        "sum:",
+        "sum:-1..-4",
+        "sum:a",
+        "concat:1,,2",
+        "mix:1",
+        "mix:1=x",
+        "mix:1=nan",
+        "max:1..2",
+        "1e3",
+    ],
 )
 def test_layer_choices_that_are_none(text):
     with pytest.raises(UsageError, match="layer"):

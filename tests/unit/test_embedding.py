@@ -49,6 +49,7 @@ def test_one_text_gives_one_vector_and_none_give_none(encoder):
     assert encoder.embed("one").shape == (128,)
     assert encoder.embed(["one"]).shape == (1, 128)
     assert encoder.embed([]).shape == (0, 128)
+    assert encoder.embed([], layers="concat:0..2").shape == (0, 384)
     assert encoder.embed("one").dtype == np.float32
 
 
@@ -173,6 +174,12 @@ def test_words_between_white_space(encoder):
         encoder.embed_words("x", split="space")
 
 
+def test_white_space_is_what_bert_takes_for_it(encoder):
+    """Python splits at U+001C too; BERT drops it, so that what is around it is one word."""
+    (found,) = encoder.embed_words("a\x1cb c", split="whitespace")
+    assert found.words == ["a\x1cb", "c"]
+
+
 def test_words_of_a_long_text_are_all_there(encoder, english):
     text = " ".join(english[:150])
     (found,) = encoder.embed_words(text)
@@ -220,7 +227,7 @@ def test_words_to_parquet(tmp_path: Path, encoder):
         writer.write_words(texts[:1], encoder.embed_words(texts[:1]))
         writer.write_words(texts[1:], encoder.embed_words(texts[1:]))
     table = parquet.read_table(tmp_path / "w.parquet")
-    assert table["text"].to_pylist() == [0, 0, 1, 1]
+    assert table["text_number"].to_pylist() == [0, 0, 1, 1]
     assert table["word"].to_pylist() == ["one", "word", "你", "好"]
 
 

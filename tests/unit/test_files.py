@@ -70,6 +70,19 @@ def test_a_folder_in_use_is_not_replaced_unless_told(tmp_path):
         pass
 
 
+def test_a_link_is_followed_and_a_pipe_is_left_alone(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with atomic_folder(tmp_path / "link") as new:
+        (new / "file").write_text("x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "file").exists()
+    assert leftovers(tmp_path) == []
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(WriteError, match="not a regular file"), atomic_file(tmp_path / "pipe"):
+        pass
+
+
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")

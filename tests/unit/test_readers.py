@@ -21,6 +21,8 @@ def write(tmp_path, name: str, content: bytes) -> str:
         ("a.jsonl", b'{"text": "one\\ntwo"}\n{"n": 1, "text": "x"}\n', ["one\ntwo", "x"]),
         ("a.csv", b'id,text\n1,"a, ""b"" \nc"\n2,d\n', ['a, "b" \nc', "d"]),
         ("a.tsv", b'text\tlabel\n"un"quoted " x\t1\n', ['"un"quoted " x']),
+        ("a.csv", b"id,text\n1,x\n\n", ["x"]),
+        ("a.csv", b"text\n" + b"y" * 200_000 + b"\n", ["y" * 200_000]),
         ("a.txt", b"", []),
     ],
 )

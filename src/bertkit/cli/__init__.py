@@ -6,6 +6,7 @@ Results go to stdout (JSON lines when piped), progress and notes to stderr. Exit
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -49,9 +50,14 @@ def _guarded(function: Callable[..., None]) -> Callable[..., None]:
         except BertkitError as error:
             _stop(str(error), error.exit_code)
         except KeyboardInterrupt:
-            _stop("interrupted; nothing was written", 4)
+            _stop("interrupted; no file was written", 4)
         except BrokenPipeError:  # the reader of our output, `head` perhaps, has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:  # a full disk behind stdout, a file that vanished
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            place = f"{error.filename}: " if error.filename else ""
+            _stop(f"{place}{error.strerror or error}", 3)
 
     return run
 

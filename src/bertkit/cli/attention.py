@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bertkit.cli.options import Device, IgnoreKeys, Model, Threads, emit, for_people, note, open_encoder
+from bertkit.cli.options import Device, IgnoreKeys, Model, Threads, emit, for_people, given_texts, note, open_encoder
 
 
 def attention(
@@ -28,6 +28,7 @@ def attention(
     bertkit attention MODEL "The bank raised its rates."
     bertkit attention MODEL "Is it open?" "The bank opens at nine." -o pair.html
     """
+    given_texts([text, pair])
     encoder = open_encoder(model, device, "float32", threads, ignore_config_key)
     maps = encoder.attention(text, pair, truncate=truncate)
     whole = len(encoder.tokenizer.encode(text, pair).ids)

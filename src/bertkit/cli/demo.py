@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from bertkit.cli.options import emit, for_people
+from bertkit.files import refuse_existing
 
 SENTENCES = ("Return a new array of the given shape.", "The file is closed when the block ends.")
 CHARACTERS = 6_000_000
@@ -19,7 +20,7 @@ CHARACTERS = 6_000_000
 
 def demo(
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="The folder to write into; its contents are replaced.")
+        Path, typer.Option("--out", "-o", help="Where to; what an earlier demo made there is replaced.")
     ] = Path("demo"),
 ) -> None:
     """Build, save, reload and inspect a tiny BERT, offline.
@@ -27,6 +28,9 @@ def demo(
     Its vocabulary is learned from the documentation inside this Python environment. The model is untrained in this
     version, so its guesses are noise; everything around them is real.
     """
+    manifest = out / "model" / "bertkit.json"
+    if not (manifest.is_file() and b'"bertkit demo"' in manifest.read_bytes()):
+        refuse_existing(out / "model", overwrite=False)  # only what an earlier demo made is replaced
     facts: dict[str, Any] = {}
     with _steps(total=5) as step:
         import torch

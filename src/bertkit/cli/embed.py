@@ -14,6 +14,7 @@ from bertkit.cli.options import (
     Model,
     Precision,
     Threads,
+    given_texts,
     note,
     open_encoder,
     progress,
@@ -75,6 +76,12 @@ def embed(
         raise UsageError(f"level is {level!r}", "It can be text or word.")
     if text and source != "-":
         raise UsageError(f"both --text and the file {source} are given", "Give one of them.")
+    if level == "word" and (pooling is not None or normalize is not None or long != "windows"):
+        raise UsageError(
+            "--pooling, --normalize and --long are for texts, not for words",
+            "Leave them out: words of a long text are read through windows, and none is lost.",
+        )
+    given_texts(text or [])
     settings: EmbedSettings = {"layers": layers, "long": long, "allow_empty": allow_empty}
     if pooling is not None:
         settings["pooling"] = pooling

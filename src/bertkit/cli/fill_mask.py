@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bertkit.cli.options import Device, IgnoreKeys, Model, Precision, Threads, emit, for_people, open_encoder
+from bertkit.cli.options import (
+    Device,
+    IgnoreKeys,
+    Model,
+    Precision,
+    Threads,
+    emit,
+    for_people,
+    given_texts,
+    open_encoder,
+)
 
 if TYPE_CHECKING:
     from bertkit.inference.fill_mask import Guess
@@ -34,6 +44,7 @@ def fill_mask(
     """
     from bertkit.corpus.readers import STDIN, read_texts
 
+    given_texts(texts or [])
     encoder = open_encoder(model, device, precision, threads, ignore_config_key)
     source = iter(texts) if texts else read_texts(STDIN)
     while some := [text for text, _ in zip(source, range(LINES_AT_ONCE), strict=False)]:

@@ -53,7 +53,7 @@ def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
     return {
         "folder": str(Path(model)),
         "family": "bert",
-        "architecture": (folder.raw_config.get("architectures") or ["not said"])[0],
+        "architecture": folder.architecture,
         "task": folder.task,
         "parts": ", ".join(folder.parts),
         "layers": config.num_hidden_layers,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from bertkit.errors import InputError, shortened
 
 if TYPE_CHECKING:
     from bertkit.inference.encoder import TextEncoder
@@ -24,6 +26,13 @@ IgnoreKeys = Annotated[
     typer.Option("--ignore-config-key", metavar="KEY", help="A key of config.json that does not matter. Repeatable."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is already there.")]
+
+
+def given_texts(texts: Iterable[str | None]) -> None:
+    """Refuse an argument that is not UTF-8, as a file with the same bytes is refused."""
+    for text in texts:
+        if text is not None and any("\ud800" <= character <= "\udfff" for character in text):
+            raise InputError(f"the argument {shortened(text)} is not UTF-8", "Convert it, or read it from a file.")
 
 
 def note(message: str) -> None:

@@ -94,6 +94,7 @@ def _from_json(lines: Iterable[tuple[int, str]], name: str, field: str) -> Itera
 
 def _from_table(lines: Iterable[tuple[int, str]], name: str, field: str, delimiter: str) -> Iterator[tuple[int, str]]:
     # In tab-separated files as people publish them, quote characters are text.
+    csv.field_size_limit(LINE_LIMIT)
     plain = (f"{line}\n" for _, line in lines)
     rows = (
         csv.reader(plain, delimiter=delimiter, quoting=csv.QUOTE_NONE)
@@ -106,6 +107,8 @@ def _from_table(lines: Iterable[tuple[int, str]], name: str, field: str, delimit
             raise InputError(f"{name} has no column {field!r}", _offer(field, header))
         column = header.index(field)
         for row in rows:
+            if not row:  # a blank line, most often the last
+                continue
             if len(row) != len(header):
                 raise InputError(
                     f"{name}, line {rows.line_num}: {len(row)} columns, and the header has {len(header)}",

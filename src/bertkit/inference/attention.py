@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from bertkit.errors import InputError
+from bertkit.errors import InputError, shortened
 from bertkit.files import atomic_file
+from bertkit.text.tokenizer import Encoded, without_surrogates
 
 if TYPE_CHECKING:
     from bertkit.inference.embedding import Floats
@@ -76,6 +77,11 @@ def attention_maps(
     encoder: TextEncoder, text: str, pair: str | None = None, *, truncate: bool = False
 ) -> AttentionMaps:
     """One text, or two with a segment each. A text longer than the model is refused, or cut if `truncate`."""
+    if not isinstance(text, str) or not isinstance(pair, str | None):
+        raise InputError(f"{shortened(pair if isinstance(text, str) else text)} is not text", "Pass str.")
+    if pair is not None and encoder.config.type_vocab_size < 2:
+        raise InputError("this model knows one segment only, so it reads no pairs", "Give a single text.")
+    text, pair = without_surrogates(text), None if pair is None else without_surrogates(pair)
     encoding = encoder.tokenizer.encode(text, pair)
     length = len(encoding.ids)
     if length <= (2 if pair is None else 3):
@@ -86,6 +92,7 @@ def attention_maps(
                 f"the text has {length} tokens, and the model reads {encoder.max_length}",
                 "Shorten it, or look at its beginning only (--truncate).",
             )
+        encoding = _cut(encoding, encoder.max_length)
         length = encoder.max_length
     ids = torch.tensor([encoding.ids[:length]], device=encoder.device)
     segments = torch.tensor([encoding.segments[:length]], device=encoder.device)
@@ -121,4 +128,21 @@ def attention_maps(
         segments=encoding.segments[:length],
         maps=maps,
         model=encoder.name,
+    )
+
+
+def _cut(encoding: Encoded, size: int) -> Encoded:
+    """The encoding with tokens taken from the end of its longer text until it fits; [CLS] and [SEP] stay."""
+    kept = list(range(len(encoding.ids)))
+    while len(kept) > size:
+        texts = [[at for at in kept if encoding.words[at] is not None and encoding.segments[at] == s] for s in (0, 1)]
+        longer = max(texts, key=len)
+        drop = set(longer[-min(len(kept) - size, max(1, len(longer) - min(map(len, texts)))) :])
+        kept = [at for at in kept if at not in drop]
+    return Encoded(
+        ids=[encoding.ids[at] for at in kept],
+        segments=[encoding.segments[at] for at in kept],
+        offsets=[encoding.offsets[at] for at in kept],
+        words=[encoding.words[at] for at in kept],
+        tokens=[encoding.tokens[at] for at in kept],
     )

@@ -71,7 +71,9 @@ class Plan:
         )
         for name, value, choices in (("pooling", plan.pooling, POOLINGS), ("long", plan.long, LONG)):
             if value not in choices:
-                raise UsageError(f"{name} is {value!r}", f"It can be one of: {', '.join(choices)}.")
+                raise UsageError(
+                    f"{name} is {value!r}", f"It can be one of: {', '.join(choices)}; choose with --{name}."
+                )
         return plan
 
 

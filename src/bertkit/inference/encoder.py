@@ -51,7 +51,6 @@ def load_encoder(
     encoder.notes = notes
     encoder.default_pooling = sentence_settings.pooling or "mean"
     encoder.default_normalize = sentence_settings.normalize
-    encoder.made_for_sentences = sentence_settings.pooling is not None
     return encoder
 
 
@@ -73,7 +72,6 @@ class TextEncoder:
         self.notes: list[str] = []
         self.default_pooling = "mean"
         self.default_normalize = False
-        self.made_for_sentences = False
 
     @property
     def device(self) -> torch.device:
@@ -90,8 +88,11 @@ class TextEncoder:
         if isinstance(texts, str):
             single: Floats = self.embed([texts], **settings)[0]
             return single
-        parts = [*self.embed_stream(texts, **settings)]
-        return np.concatenate([part.vectors for part in parts] or [np.zeros((0, self.config.hidden_size), np.float32)])
+        from bertkit.inference.embedding import Plan
+
+        width = Plan.of(self, settings).layers.width(self.config.hidden_size)
+        parts = [part.vectors for part in self.embed_stream(texts, **settings)]
+        return np.concatenate([np.zeros((0, width), np.float32), *parts])
 
     def embed_stream(self, texts: Iterable[str], **settings: Unpack[EmbedSettings]) -> Iterator[Vectors]:
         """The same for any number of texts in constant memory: vectors in the order of the texts, as they come."""
@@ -128,6 +129,7 @@ class TextEncoder:
         """What every computation runs in: no gradients, and the chosen precision."""
         import torch
 
+        torch.set_flush_denormal(True)  # a setting of each thread
         reduced = self.precision != "float32"
         dtype = getattr(torch, self.precision)
         with (
@@ -136,12 +138,15 @@ class TextEncoder:
         ):
             yield
 
-    def encode_checked(self, texts: Sequence[str], first: int, *, allow_empty: bool) -> list[list[int]]:
-        """The ids of each text. What is not text, or has nothing in it to read, is refused with its number, which
-        counts from `first`."""
+    def refuse_what_is_not_text(self, texts: Sequence[str], first: int) -> None:
         for number, text in enumerate(texts, first + 1):
             if not isinstance(text, str):
                 raise InputError(f"text {number} is {type(text).__name__}, not text", "Pass str.")
+
+    def encode_checked(self, texts: Sequence[str], first: int, *, allow_empty: bool) -> list[list[int]]:
+        """The ids of each text. What is not text, or has nothing in it to read, is refused with its number, which
+        counts from `first`."""
+        self.refuse_what_is_not_text(texts, first)
         encoded = self.tokenizer.encode_ids(texts)
         if not allow_empty:
             for number, ids in enumerate(encoded, first + 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,6 +60,8 @@ class LayerChoice:
             layer, _, weight = part.partition("=")
             try:
                 weights.append(float(weight))
+                if not math.isfinite(weights[-1]):
+                    raise ValueError
             except ValueError:
                 raise UsageError(
                     f"layers {shortened(text)}: {part!r} is not LAYER=WEIGHT", f"It can be {HELP}."

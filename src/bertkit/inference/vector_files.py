@@ -112,6 +112,7 @@ class _Parquet:
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
         self.writer: Any = None
+        self.texts = 0
 
     def write(self, texts: Sequence[str], vectors: Floats) -> None:
         import pyarrow as pa
@@ -125,12 +126,12 @@ class _Parquet:
 
         width = words[0].vectors.shape[1]
         flat = pa.array(np.concatenate([found.vectors for found in words]).reshape(-1))
-        first = getattr(self, "texts", 0)
-        self.texts = first + len(texts)
+        first = self.texts
+        self.texts += len(texts)
         numbers = [first + number for number, found in enumerate(words) for _ in found.words]
         self._table(
             {
-                "text": pa.array(numbers, pa.int64()),
+                "text_number": pa.array(numbers, pa.int64()),
                 "word": _strings([word for found in words for word in found.words]),
                 "start": pa.array([start for found in words for start, _ in found.spans], pa.int64()),
                 "end": pa.array([end for found in words for _, end in found.spans], pa.int64()),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SPLITS = ("tokenizer", "whitespace")
 TEXTS_AT_ONCE = 256
+NOT_SPACE = "[^ \t\n\r\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
+"""White space as BERT sees it; control characters, which Python counts as such, are dropped before."""
 
 
 class WordVectors(NamedTuple):
@@ -54,7 +56,7 @@ def embed_words(
 def _embed_some(
     encoder: TextEncoder, texts: Sequence[str], first: int, choice: LayerChoice, split: str
 ) -> list[WordVectors]:
-    encoder.encode_checked(texts, first, allow_empty=True)  # only to refuse what is not text
+    encoder.refuse_what_is_not_text(texts, first)
     encoded = [encoder.tokenizer.encode(text) for text in texts]
     found = []
     for text, encoding, tokens in zip(texts, encoded, _token_rows(encoder, encoded, choice), strict=True):
@@ -102,7 +104,7 @@ def word_spans(
     if split == "whitespace":
         pieces = iter(range(len(offsets)))
         piece = next(pieces, None)
-        for match in re.finditer(r"\S+", text):
+        for match in re.finditer(NOT_SPACE, text):
             inside = []
             while piece is not None and offsets[piece][0] < match.end():
                 inside.append(piece)

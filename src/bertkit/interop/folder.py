@@ -129,8 +129,13 @@ class ModelFolder:
         """What the folder is for: as bertkit.json says, or by the head that config.json names."""
         if task := self.manifest.get("task"):
             return str(task)
-        architecture = str((self.raw_config.get("architectures") or ["BertModel"])[0])
-        return TASKS.get(architecture, architecture)
+        return TASKS.get(self.architecture, self.architecture)
+
+    @property
+    def architecture(self) -> str:
+        """The class of transformers that config.json names first."""
+        named = self.raw_config.get("architectures")
+        return str(named[0]) if isinstance(named, list) and named else "BertModel"
 
 
 TASKS = {

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
+import threading
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -33,7 +35,9 @@ def _from_hub(name: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, allow_patterns=WANTED, local_files_only=True))
+        cached = Path(snapshot_download(name, allow_patterns=WANTED, local_files_only=True))
+        if (cached / "config.json").exists() and any(cached.glob("*.safetensors")):
+            return cached  # and not only what somebody once fetched of it
     except (LocalEntryNotFoundError, OSError, ValueError):
         pass  # not in the cache
     if constants.HF_HUB_OFFLINE:
@@ -63,9 +67,18 @@ def _reachable(endpoint: str) -> bool:
     if proxy and not proxy_bypass(url.hostname or ""):
         url = urlsplit(proxy if "//" in proxy else f"//{proxy}")
     port = url.port or (443 if url.scheme == "https" else 80)
-    seconds = float(os.environ.get("BERTKIT_CONNECT_SECONDS", CONNECT_SECONDS))
     try:
-        with socket.create_connection((url.hostname or "", port), timeout=seconds):
-            return True
-    except OSError:
-        return False
+        seconds = float(os.environ.get("BERTKIT_CONNECT_SECONDS", CONNECT_SECONDS))
+    except ValueError:
+        seconds = CONNECT_SECONDS
+    connected = threading.Event()
+
+    def connect() -> None:
+        with contextlib.suppress(OSError), socket.create_connection((url.hostname or "", port), timeout=seconds):
+            connected.set()
+
+    # In a thread, because looking a name up has no time limit of its own.
+    attempt = threading.Thread(target=connect, daemon=True)
+    attempt.start()
+    attempt.join(seconds)
+    return connected.is_set()

@@ -68,7 +68,9 @@ def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Coll
                 f"{source}: {key} is {shortened(value)}, and only {ONLY[key][0]!r} is supported", _advice(key)
             )
     try:
-        return BertConfig.from_json({key: values[key] for key in OURS if values.get(key) is not None})
+        return BertConfig.from_json(
+            {key: values[key] for key in OURS if key in values and (values[key] is not None or key != "pad_token_id")}
+        )
     except ConfigError as problem:
         raise ConfigError(f"{source}: {problem.problem}", problem.remedy) from None
 

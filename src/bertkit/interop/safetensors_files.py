@@ -126,8 +126,16 @@ def _damaged(file: Path, reason: str) -> ModelFolderError:
 
 
 def _no_weights(folder: Path) -> ModelFolderError:
-    pickles = sorted(file.name for pattern in PICKLES for file in folder.glob(pattern))
-    if pickles:
+    found = {file.name for pattern in PICKLES for file in folder.glob(pattern)}
+    no_weights = ("optimizer", "scheduler", "training_args", "rng_state", "scaler")
+    pickles = sorted(found, key=lambda name: (name.startswith(no_weights), not name.startswith("pytorch_model"), name))
+    if len([name for name in pickles if name.startswith("pytorch_model-")]) > 1:
+        return ModelFolderError(
+            f"{folder} holds its weights as pickles in several parts, which can run any code when they are opened; "
+            "bertkit reads only safetensors",
+            "Convert it once with transformers: its from_pretrained and then save_pretrained write safetensors.",
+        )
+    if pickles and not pickles[0].startswith(no_weights):
         return ModelFolderError(
             f"{folder} holds its weights as {pickles[0]}, a pickle, which can run any code when it is opened; "
             "bertkit reads only safetensors",

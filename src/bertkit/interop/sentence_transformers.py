@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +22,11 @@ def read_sentence_settings(folder: Path) -> SentenceSettings:
     pooling_file = folder / "1_Pooling" / "config.json"
     if not pooling_file.exists():
         return SentenceSettings()
-    return SentenceSettings(_pooling(read_json(pooling_file, ModelFolderError), pooling_file), _normalizes(folder))
+    return SentenceSettings(_pooling(read_json(pooling_file, ModelFolderError)), _normalizes(folder))
 
 
-def _pooling(settings: dict[str, Any], source: Path) -> str:
+def _pooling(settings: dict[str, Any]) -> str:
+    """What the settings ask for, known to us or not: the caller may choose another, and only else is it refused."""
     named = settings.get("pooling_mode")  # newer versions name it; older ones set one switch of several
     chosen = (
         [named] if named else [key for key, on in settings.items() if key.startswith("pooling_mode_") and on is True]
@@ -34,15 +36,19 @@ def _pooling(settings: dict[str, Any], source: Path) -> str:
         "pooling_mode_mean_tokens": "mean",
         "pooling_mode_max_tokens": "max",
     }
-    poolings = [names.get(key, key) for key in chosen]
-    if len(poolings) != 1 or poolings[0] not in POOLINGS:
-        raise ModelFolderError(
-            f"{source} asks for pooling {shortened(poolings)}",
-            f"Choose yourself: pooling {', '.join(POOLINGS)}.",
-        )
-    return str(poolings[0])
+    return " and ".join(str(names.get(key, key)) for key in chosen)
 
 
 def _normalizes(folder: Path) -> bool:
-    modules = folder / "modules.json"
-    return modules.is_file() and b".Normalize" in modules.read_bytes()
+    """Whether vectors are scaled to length 1 at the end. Steps that we cannot do are refused: without them the vectors
+    would be others."""
+    file = folder / "modules.json"
+    if not file.is_file():
+        return False
+    kinds = re.findall(r'"type"\s*:\s*"[^"]*?(\w+)"', file.read_text(encoding="utf-8", errors="replace"))
+    if unknown := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
+        raise ModelFolderError(
+            f"{file} has a step {shortened(unknown[0])} after the encoder, which bertkit cannot do",
+            "To use the bare encoder, copy the folder without modules.json and 1_Pooling.",
+        )
+    return "Normalize" in kinds

@@ -67,7 +67,7 @@ def load_model(folder: ModelFolder) -> Loaded:
 def architecture_of(model: Bert) -> str:
     """The Hugging Face class that has the parts this model has."""
     if model.mlm is None:
-        return "BertModel"
+        return "BertModel" if model.nsp is None else "BertForNextSentencePrediction"
     return "BertForPreTraining" if model.nsp is not None else "BertForMaskedLM"
 
 

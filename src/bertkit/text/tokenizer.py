@@ -47,6 +47,8 @@ class Tokenizer:
         self.cls_id = self._special_id("cls")
         self.sep_id = self._special_id("sep")
         self.mask_id = self._special_id("mask")
+        if backend.encode("").ids != [self.cls_id, self.sep_id]:  # a tokenizer.json may come without
+            _frame(backend, self.specials["cls"], self.cls_id, self.specials["sep"], self.sep_id)
 
     @classmethod
     def open(cls, folder: Path) -> Tokenizer:
@@ -140,14 +142,16 @@ def wordpiece(
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece(prefix="##")
     backend.add_special_tokens([token for token in names.values() if token in vocabulary])
-    if names["cls"] in vocabulary and names["sep"] in vocabulary:
-        cls, sep = names["cls"], names["sep"]
-        backend.post_processor = processors.TemplateProcessing(
-            single=f"{cls}:0 $A:0 {sep}:0",
-            pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
-            special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
-        )
     return backend
+
+
+def _frame(backend: tokenizers.Tokenizer, cls: str, cls_id: int, sep: str, sep_id: int) -> None:
+    """Have texts encoded as BERT reads them: [CLS] A [SEP], or [CLS] A [SEP] B [SEP]."""
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{cls}:0 $A:0 {sep}:0",
+        pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+        special_tokens=[(cls, cls_id), (sep, sep_id)],
+    )
 
 
 def read_vocabulary(path: Path) -> dict[str, int]:
@@ -156,7 +160,7 @@ def read_vocabulary(path: Path) -> dict[str, int]:
     if path.stat().st_size > MAX_VOCABULARY_BYTES:
         raise TokenizerError(f"{path} has {path.stat().st_size} bytes, more than any vocabulary")
     try:
-        lines = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+        lines = path.read_bytes().decode("utf-8-sig").removesuffix("\n").split("\n")
     except UnicodeDecodeError as problem:
         byte, line = problem.object[problem.start], problem.object[: problem.start].count(b"\n") + 1
         raise TokenizerError(f"{path}, line {line}: byte {byte:#04x} is not UTF-8", "Save it as UTF-8.") from None
@@ -201,9 +205,9 @@ def _apply_casing(backend: tokenizers.Tokenizer, settings: dict[str, Any], sourc
         "tokenize_chinese_chars": "handle_chinese_chars",
     }
     for key, attribute in names.items():
-        if settings.get(key) is None:
+        if key not in settings or (settings[key] is None and key != "strip_accents"):
             continue
-        if not isinstance(settings[key], bool):
+        if not isinstance(settings[key], bool | None):
             raise TokenizerError(f"{source}: {key} is {shortened(settings[key])}", "It must be true or false.")
         if isinstance(backend.normalizer, normalizers.BertNormalizer):
             setattr(backend.normalizer, attribute, settings[key])
