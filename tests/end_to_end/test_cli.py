@@ -74,6 +74,14 @@ def test_info_tells_what_a_folder_is(tiny_folder, tiny, tokenizer):
     assert set(facts["sha256"]) == {file.name for file in tiny_folder.iterdir()} - {"bertkit.json"}
 
 
+def test_info_refuses_a_folder_that_contradicts_itself(tiny_folder, tmp_path):
+    shutil.copytree(tiny_folder, tmp_path / "odd")
+    (tmp_path / "odd" / "bertkit.json").unlink()
+    config = json.loads((tmp_path / "odd" / "config.json").read_text())
+    (tmp_path / "odd" / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 5}))
+    assert "48 tensors that config.json asks for" in fails(3, "info", tmp_path / "odd")
+
+
 def test_info_tells_what_this_machine_is():
     (facts,) = succeeds("info")
     assert facts["threads"] >= 1

@@ -41,12 +41,13 @@ def machine_facts() -> dict[str, Any]:
 def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
     """Without importing torch: everything is in the headers."""
     from bertkit.files import sha256_of
-    from bertkit.interop.folder import ModelFolder
+    from bertkit.interop.folder import PARTS, ModelFolder
     from bertkit.interop.hub import find_folder
     from bertkit.interop.safetensors_files import FLOATS, weight_files
 
     folder = ModelFolder(find_folder(model), ignore_config_keys=ignore_keys)
     listed = folder.verify()
+    folder.check_names()
     tokenizer, config = folder.tokenizer(), folder.config
     names = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
     files = [file for name in names if (file := folder.path / name).exists()] + weight_files(folder.path)
@@ -55,7 +56,8 @@ def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
         "family": "bert",
         "architecture": folder.architecture,
         "task": folder.task,
-        "parts": ", ".join(folder.parts),
+        "parts": ", ".join(["encoder", *(PARTS[part] for part, there in folder.parts.items() if there)]),
+        "task_heads": ", ".join(folder.other_heads) or "none",
         "layers": config.num_hidden_layers,
         "hidden_size": config.hidden_size,
         "heads": config.num_attention_heads,

@@ -77,6 +77,9 @@ def canonical(name: str) -> str | None:
     return None if name == "bert.embeddings.position_ids" else name
 
 
+DECODER, BIAS = "cls.predictions.decoder.weight", "cls.predictions.bias"
+"""Of the masked-word head: the output matrix, in the file only if it is not tied; and the bias, sometimes left out."""
+
 OTHER_HEADS = ("classifier.", "qa_outputs.")
 """The heads of fine-tuned models, which an encoder can do without."""
 

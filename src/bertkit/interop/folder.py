@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bertkit.config import BertConfig
 from bertkit.errors import ModelFolderError, shortened
@@ -25,6 +25,14 @@ from bertkit.text.tokenizer import Tokenizer
 
 MANIFEST = "bertkit.json"
 FORMAT = 1
+PARTS = {"pooler": "pooler", "mlm": "masked-word head", "nsp": "next-sentence head"}
+
+
+class Source(NamedTuple):
+    """A tensor as the file names it, and where it is."""
+
+    name: str
+    entry: Entry
 
 
 class ModelFolder:
@@ -62,18 +70,57 @@ class ModelFolder:
         """Every tensor's place and shape, from the headers alone."""
         return read_headers(self.path)
 
-    @property
-    def parameters(self) -> int:
-        """How many numbers the weights have, one that is stored under two names counted once."""
-        counts = {}
+    @cached_property
+    def sources(self) -> dict[str, list[Source]]:
+        """The tensors of this BERT by the one spelling of their names, with what claims each name; heads of fine-tuned
+        models left out."""
+        sources: dict[str, list[Source]] = {}
         for name, entry in self.tensors.items():
             canonical = bert_names.canonical(name)
-            tied_copy = canonical == "cls.predictions.decoder.weight" and self.raw_config.get(
-                "tie_word_embeddings", True
+            if canonical is not None and not canonical.startswith(bert_names.OTHER_HEADS):
+                sources.setdefault(canonical, []).append(Source(name, entry))
+        return sources
+
+    @property
+    def other_heads(self) -> list[str]:
+        names = {bert_names.canonical(name) or "" for name in self.tensors}
+        return sorted({name.split(".")[0] for name in names if name.startswith(bert_names.OTHER_HEADS)})
+
+    @property
+    def parts(self) -> dict[str, bool]:
+        """Which of BERT's parts above the encoder the weights have."""
+        prefixes = {"pooler": "bert.pooler.", "mlm": "cls.predictions.", "nsp": "cls.seq_relationship."}
+        parts = {part: any(name.startswith(prefix) for name in self.sources) for part, prefix in prefixes.items()}
+        parts["pooler"] |= parts["nsp"]  # which cannot do without: a pooler that is missing is then reported
+        return parts
+
+    def check_names(self) -> None:
+        """Refuse weights that lack a tensor the config asks for, or have one that is no part of this BERT."""
+        there = {"encoder"} | {part for part, present in self.parts.items() if present}
+        expected = {
+            name
+            for row in bert_names.rows(self.config.num_hidden_layers)
+            if row.ours.split(".")[0] in there
+            for name in row.theirs
+        }
+        if missing := sorted(expected - self.sources.keys() - {bert_names.DECODER, bert_names.BIAS}):
+            raise ModelFolderError(
+                f"{self.path}: {len(missing)} tensors that config.json asks for are not in the weights: "
+                f"{_some(missing)}",
+                "Config and weights do not belong together, or the weights are incomplete.",
             )
-            if canonical is not None and not tied_copy:
-                counts[canonical] = entry.numbers
-        return sum(counts.values())
+        if unexpected := sorted(self.sources.keys() - expected):
+            raise ModelFolderError(
+                f"{self.path}: {len(unexpected)} tensors in the weights are no part of this BERT: {_some(unexpected)}",
+                "Config and weights do not belong together, or the model is of another family.",
+            )
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers this BERT has, one that is stored under two names counted once."""
+        tied = self.raw_config.get("tie_word_embeddings", True)
+        counted = (name for name in self.sources if not (tied and name == bert_names.DECODER))
+        return sum(self.sources[name][0].entry.numbers for name in counted)
 
     def verify(self) -> dict[str, str]:
         """Compare every file with the sha256 it had when the folder was written, and return those hashes; a folder
@@ -112,19 +159,6 @@ class ModelFolder:
         return read_sentence_settings(self.path)
 
     @property
-    def parts(self) -> list[str]:
-        """What the weights have, in plain words."""
-        names = {bert_names.canonical(name) or "" for name in self.tensors}
-        prefixes: dict[str, str | tuple[str, ...]] = {
-            "encoder": "bert.encoder.",
-            "pooler": "bert.pooler.",
-            "masked-word head": "cls.predictions.",
-            "next-sentence head": "cls.seq_relationship.",
-            "task head": bert_names.OTHER_HEADS,
-        }
-        return [part for part, prefix in prefixes.items() if any(name.startswith(prefix) for name in names)]
-
-    @property
     def task(self) -> str:
         """What the folder is for: as bertkit.json says, or by the head that config.json names."""
         if task := self.manifest.get("task"):
@@ -148,3 +182,7 @@ TASKS = {
     "BertForQuestionAnswering": "qa",
     "BertForMultipleChoice": "choice",
 }
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(shortened(name) for name in names[:3]) + (", …" if len(names) > 3 else "")

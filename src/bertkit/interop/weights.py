@@ -14,18 +14,18 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import bertkit
-from bertkit.errors import ModelFolderError, UsageError, shortened
+from bertkit.errors import ModelFolderError, UsageError
 from bertkit.files import atomic_folder, to_json, write_hashes
 from bertkit.interop import bert_names, safetensors_files
-from bertkit.interop.folder import FORMAT, MANIFEST, TASKS, ModelFolder
+from bertkit.interop.bert_names import BIAS, DECODER
+from bertkit.interop.folder import FORMAT, MANIFEST, PARTS, TASKS, ModelFolder, Source
 from bertkit.interop.huggingface import config_to_huggingface
-from bertkit.interop.safetensors_files import FLOATS, Entry
+from bertkit.interop.safetensors_files import FLOATS
 from bertkit.interop.sentence_transformers import SentenceSettings
 from bertkit.model.bert import Bert
 from bertkit.text.tokenizer import Tokenizer
 
-DECODER, EMBEDDING = "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"
-BIAS = "cls.predictions.bias"
+EMBEDDING = "bert.embeddings.word_embeddings.weight"
 
 
 class Loaded(NamedTuple):
@@ -37,20 +37,17 @@ class Loaded(NamedTuple):
 def load_model(folder: ModelFolder) -> Loaded:
     """The folder's BERT, in float32 and evaluation mode, with exactly the parts its weights have."""
     folder.verify()
-    notes: list[str] = []
-    sources = _sources(folder, notes)
-    parts = {
-        "pooler": any(name.startswith("bert.pooler.") for name in sources),
-        "mlm": any(name.startswith("cls.predictions.") for name in sources),
-        "nsp": any(name.startswith("cls.seq_relationship.") for name in sources),
-    }
-    parts["pooler"] |= parts["nsp"]  # so that a missing pooler is reported, not a crash later
+    folder.check_names()
+    sources, parts = folder.sources, folder.parts
     model = Bert.without_weights(folder.config, **parts, tied=DECODER not in sources)
-    _check_names(folder, sources, model, notes)
     _check_shapes(folder, sources, model)
+    notes: list[str] = []
+    if folder.other_heads:
+        notes.append(f"the head of a fine-tuned model was left out: {', '.join(folder.other_heads)}")
     theirs = _read(sources)
     if model.mlm is not None and BIAS not in theirs:
         theirs[BIAS] = torch.zeros(folder.config.vocab_size)
+        notes.append("the masked-word head has no bias; zeros are used")
     if DECODER in theirs:
         if torch.equal(theirs[DECODER], theirs[EMBEDDING]):
             model = Bert.without_weights(folder.config, **parts)
@@ -71,7 +68,6 @@ def architecture_of(model: Bert) -> str:
     return "BertForPreTraining" if model.nsp is not None else "BertForMaskedLM"
 
 
-PARTS = {"pooler": "pooler", "mlm": "masked-word head", "nsp": "next-sentence head"}
 ARCHITECTURES = {
     "BertModel": ("pooler",),
     "BertForMaskedLM": ("mlm",),
@@ -133,45 +129,7 @@ def save_model(
             write_hashes(folder, facts, MANIFEST)
 
 
-def _sources(folder: ModelFolder, notes: list[str]) -> dict[str, list[tuple[str, Entry]]]:
-    """Canonical name to the tensor or tensors that claim it."""
-    sources: dict[str, list[tuple[str, Entry]]] = {}
-    dropped = set()
-    for name, entry in folder.tensors.items():
-        canonical = bert_names.canonical(name)
-        if canonical is None:
-            continue
-        if canonical.startswith(bert_names.OTHER_HEADS):
-            dropped.add(canonical.split(".")[0])
-            continue
-        sources.setdefault(canonical, []).append((name, entry))
-    if dropped:
-        notes.append(f"the head of a fine-tuned model was left out: {', '.join(sorted(dropped))}")
-    return sources
-
-
-def _check_names(folder: ModelFolder, sources: Mapping[str, Any], model: Bert, notes: list[str]) -> None:
-    expected = {
-        name
-        for row in bert_names.rows(folder.config.num_hidden_layers)
-        if row.ours in model.state_dict()
-        for name in row.theirs
-    }
-    if missing := sorted(expected - sources.keys() - {BIAS}):
-        raise ModelFolderError(
-            f"{folder.path}: {len(missing)} tensors that config.json asks for are not in the weights: {_some(missing)}",
-            "Config and weights do not belong together, or the weights are incomplete.",
-        )
-    if unexpected := sorted(sources.keys() - expected):
-        raise ModelFolderError(
-            f"{folder.path}: {len(unexpected)} tensors in the weights are no part of this BERT: {_some(unexpected)}",
-            "Config and weights do not belong together, or the model is of another family.",
-        )
-    if model.mlm is not None and BIAS not in sources:
-        notes.append("the masked-word head has no bias; zeros are used")
-
-
-def _check_shapes(folder: ModelFolder, sources: Mapping[str, list[tuple[str, Entry]]], model: Bert) -> None:
+def _check_shapes(folder: ModelFolder, sources: Mapping[str, list[Source]], model: Bert) -> None:
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     for row in bert_names.rows(folder.config.num_hidden_layers):
         if row.ours not in shapes:
@@ -189,7 +147,7 @@ def _check_shapes(folder: ModelFolder, sources: Mapping[str, list[tuple[str, Ent
                     )
 
 
-def _read(sources: Mapping[str, list[tuple[str, Entry]]]) -> dict[str, Tensor]:
+def _read(sources: Mapping[str, list[Source]]) -> dict[str, Tensor]:
     """Read every tensor once, file by file. Two that claim one name must be equal."""
     theirs: dict[str, Tensor] = {}
     by_file: dict[Path, list[tuple[str, str]]] = {}
@@ -251,10 +209,6 @@ def _save_file(tensors: dict[str, Tensor], path: Path) -> None:
     except SafetensorError as problem:  # the library wraps what the system said
         code = re.search(r"os error (\d+)", str(problem))
         raise OSError(int(code[1]) if code else errno.EIO, str(problem)) from problem
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(shortened(name) for name in names[:3]) + (", …" if len(names) > 3 else "")
 
 
 def _times(shape: tuple[int, ...]) -> str:
