@@ -31,9 +31,8 @@ def attention(
     given_texts([text, pair])
     encoder = open_encoder(model, device, "float32", threads, ignore_config_key)
     maps = encoder.attention(text, pair, truncate=truncate)
-    whole = len(encoder.tokenizer.encode(text, pair).ids)
-    if len(maps.tokens) < whole:
-        note(f"the text has {whole} tokens; the page shows the first {len(maps.tokens)}, which the model can read")
+    if len(maps.tokens) < maps.tokens_in_text:
+        note(f"of {maps.tokens_in_text} tokens the page shows {len(maps.tokens)}, as many as the model reads")
     maps.save_page(out)
     if for_people():
         typer.echo(f"{out}  (open it in a browser)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,6 +93,3 @@ def progress(title: str, total_bytes: int | None) -> Iterator[tuple[Callable[[in
 def size_of(source: str) -> int | None:
     path = Path(source)
     return path.stat().st_size if path.is_file() else None
-
-
-warnings.filterwarnings("ignore", module="torch")

@@ -41,6 +41,8 @@ class AttentionMaps:
     segments: list[int]
     maps: Floats
     model: str
+    tokens_in_text: int
+    """More than `tokens` if the text was cut to fit."""
 
     def page(self) -> str:
         """The HTML page: data and code in one file, nothing loaded from elsewhere."""
@@ -83,25 +85,24 @@ def attention_maps(
         raise InputError("this model knows one segment only, so it reads no pairs", "Give a single text.")
     text, pair = without_surrogates(text), None if pair is None else without_surrogates(pair)
     encoding = encoder.tokenizer.encode(text, pair)
-    length = len(encoding.ids)
-    if length <= (2 if pair is None else 3):
+    whole = len(encoding.ids)
+    if whole <= (2 if pair is None else 3):
         raise InputError("the text is empty", "Give a text to look at.")
-    if length > encoder.max_length:
+    if whole > encoder.max_length:
         if not truncate:
             raise InputError(
-                f"the text has {length} tokens, and the model reads {encoder.max_length}",
+                f"the text has {whole} tokens, and the model reads {encoder.max_length}",
                 "Shorten it, or look at its beginning only (--truncate).",
             )
         encoding = _cut(encoding, encoder.max_length)
-        length = encoder.max_length
-    ids = torch.tensor([encoding.ids[:length]], device=encoder.device)
-    segments = torch.tensor([encoding.segments[:length]], device=encoder.device)
+    ids = torch.tensor([encoding.ids], device=encoder.device)
+    segments = torch.tensor([encoding.segments], device=encoder.device)
     with encoder.computing():
         output = encoder.model.encoder(ids, segment_ids=segments, attentions=True)
         maps = torch.cat(output.attentions).to("cpu", torch.float32).numpy()
     surfaces, gaps, words = [], [], []
     texts, word, before, end, source = (text, pair or ""), -1, None, 0, 0
-    for number in range(length):
+    for number in range(len(encoding.ids)):
         (start, stop), own, segment = (
             encoding.offsets[number],
             encoding.words[number],
@@ -121,13 +122,14 @@ def attention_maps(
             end = stop
         words.append(word)
     return AttentionMaps(
-        tokens=encoding.tokens[:length],
+        tokens=encoding.tokens,
         surfaces=surfaces,
         gaps=gaps,
         words=words,
-        segments=encoding.segments[:length],
+        segments=encoding.segments,
         maps=maps,
         model=encoder.name,
+        tokens_in_text=whole,
     )
 
 

@@ -88,11 +88,11 @@ class TextEncoder:
         if isinstance(texts, str):
             single: Floats = self.embed([texts], **settings)[0]
             return single
-        from bertkit.inference.embedding import Plan
+        from bertkit.inference.embedding import Plan, embed_stream
 
-        width = Plan.of(self, settings).layers.width(self.config.hidden_size)
-        parts = [part.vectors for part in self.embed_stream(texts, **settings)]
-        return np.concatenate([np.zeros((0, width), np.float32), *parts])
+        plan = Plan.of(self, settings)
+        none = np.zeros((0, plan.layers.width(self.config.hidden_size)), np.float32)
+        return np.concatenate([none, *(part.vectors for part in embed_stream(self, texts, plan))])
 
     def embed_stream(self, texts: Iterable[str], **settings: Unpack[EmbedSettings]) -> Iterator[Vectors]:
         """The same for any number of texts in constant memory: vectors in the order of the texts, as they come."""

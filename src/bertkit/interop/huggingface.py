@@ -36,7 +36,7 @@ INERT = frozenset(
     # how it is run, never what it gives
     "use_cache output_past output_attentions output_hidden_states return_dict use_return_dict torchscript "
     "use_bfloat16 gradient_checkpointing chunk_size_feed_forward attn_implementation experts_implementation "
-    "tf_legacy_loss model_max_length max_length_of_position "
+    "tf_legacy_loss model_max_length "
     # of BERT's TensorFlow configuration: read by nothing
     "directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type "
     # settings for generating text, which older versions wrote into every config

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,7 +45,10 @@ def _normalizes(folder: Path) -> bool:
     file = folder / "modules.json"
     if not file.is_file():
         return False
-    kinds = re.findall(r'"type"\s*:\s*"[^"]*?(\w+)"', file.read_text(encoding="utf-8", errors="replace"))
+    try:
+        kinds = [str(step["type"]).rsplit(".", 1)[-1] for step in json.loads(file.read_bytes())]
+    except (ValueError, KeyError, TypeError):
+        raise ModelFolderError(f"{file} is not a list of steps", "Copy or download it again.") from None
     if unknown := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
         raise ModelFolderError(
             f"{file} has a step {shortened(unknown[0])} after the encoder, which bertkit cannot do",
