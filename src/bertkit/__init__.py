@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from bertkit.config import BertConfig as BertConfig
+    from bertkit.corpus.folder import CorpusFolder as CorpusFolder
     from bertkit.errors import BertkitError as BertkitError
     from bertkit.inference.encoder import TextEncoder as TextEncoder
     from bertkit.inference.encoder import load_encoder as load_encoder
@@ -27,6 +28,7 @@ _HOMES = {
     "Bert": "bertkit.model.bert",
     "BertConfig": "bertkit.config",
     "BertkitError": "bertkit.errors",
+    "CorpusFolder": "bertkit.corpus.folder",
     "TextEncoder": "bertkit.inference.encoder",
     "Tokenizer": "bertkit.text.tokenizer",
     "load": "bertkit.inference.predictor",
@@ -37,6 +39,7 @@ __all__ = [
     "Bert",
     "BertConfig",
     "BertkitError",
+    "CorpusFolder",
     "TextEncoder",
     "Tokenizer",
     "__version__",

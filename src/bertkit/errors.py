@@ -43,8 +43,18 @@ class InputError(BertkitError):
     """A text or a table that cannot be processed as asked."""
 
 
+class CorpusError(BertkitError):
+    """A folder of shards that is incomplete, damaged, or does not belong to what it is used with."""
+
+
 class WriteError(BertkitError):
     """An artifact could not be written. Nothing half-written is left behind."""
+
+
+class InterruptionError(BertkitError):
+    """Work that was stopped from outside and can go on later."""
+
+    exit_code = 4
 
 
 class HubError(BertkitError):

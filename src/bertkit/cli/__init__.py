@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import typer
 
 import bertkit
-from bertkit.cli import attention, convert, demo, embed, fill_mask, info
+from bertkit.cli import attention, convert, demo, embed, fill_mask, info, prepare, tokenizer
 from bertkit.errors import BertkitError
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app = typer.Typer(
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo.demo,
+    "prepare": prepare.prepare,
     "info": info.info,
     "fill-mask": fill_mask.fill_mask,
     "embed": embed.embed,
@@ -69,6 +70,11 @@ def _stop(message: str, code: int) -> NoReturn:
 
 for _name, _function in COMMANDS.items():
     app.command(_name)(_guarded(_function))
+
+_tokenizer_app = typer.Typer(no_args_is_help=True, help=tokenizer.HELP, rich_markup_mode=None)
+for _name, _function in tokenizer.COMMANDS.items():
+    _tokenizer_app.command(_name)(_guarded(_function))
+app.add_typer(_tokenizer_app, name="tokenizer")
 
 
 def _show_version(wanted: bool) -> None:

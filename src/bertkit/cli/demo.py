@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bertkit.cli.options import emit, for_people
 from bertkit.files import refuse_existing
 
+if TYPE_CHECKING:
+    from bertkit.text.tokenizer import Tokenizer
+
+PAIR = 1000
 SENTENCES = ("Return a new array of the given shape.", "The file is closed when the block ends.")
 CHARACTERS = 6_000_000
 
@@ -23,16 +28,27 @@ def demo(
         Path, typer.Option("--out", "-o", help="Where to; what an earlier demo made there is replaced.")
     ] = Path("demo"),
 ) -> None:
-    """Build, save, reload and inspect a tiny BERT, offline.
+    """From raw text to a tiny BERT, offline, to look at.
 
-    Its vocabulary is learned from the documentation inside this Python environment. The model is untrained in this
-    version, so its guesses are noise; everything around them is real.
+    Reads the documentation inside this Python environment, learns a vocabulary from it, prepares it as a corpus to
+    pretrain on, then builds, saves, reloads and uses a tiny BERT. The model is untrained in this version, so its
+    guesses are noise; everything around them is real.
     """
     manifest = out / "model" / "bertkit.json"
     if not (manifest.is_file() and b'"bertkit demo"' in manifest.read_bytes()):
         refuse_existing(out / "model", overwrite=False)  # only what an earlier demo made is replaced
     facts: dict[str, Any] = {}
-    with _steps(total=5) as step:
+    with _steps(total=6) as step:
+        with step("reading the documentation inside this Python"):
+            texts = _some_documentation()
+            _write_lines(out / "text.jsonl", texts)
+            facts["documents"], facts["characters"] = len(texts), sum(map(len, texts))
+        with step("learning a vocabulary from it"):
+            tokenizer = _learn(out / "tokenizer", texts)
+            facts["vocabulary"] = tokenizer.vocab_size
+        with step("cleaning and encoding it: a corpus to pretrain on"):
+            facts |= _prepare(out, tokenizer)
+
         import torch
 
         from bertkit import device
@@ -40,15 +56,8 @@ def demo(
         from bertkit.interop.weights import save_model
         from bertkit.model.bert import Bert
         from bertkit.model.presets import bert_tiny
-        from bertkit.text.train import train_wordpiece
 
         device.apply(device.choose())
-        with step("reading the documentation inside this Python"):
-            texts = _some_documentation()
-            facts["documents"], facts["characters"] = len(texts), sum(map(len, texts))
-        with step("learning a vocabulary from it"):
-            tokenizer = train_wordpiece(texts, vocab_size=8192)
-            facts["vocabulary"] = tokenizer.vocab_size
         with step("building BERT-tiny and saving it"):
             torch.manual_seed(1)
             model = Bert(bert_tiny(vocab_size=tokenizer.vocab_size)).eval()
@@ -81,6 +90,41 @@ def _some_documentation() -> list[str]:
         if size > CHARACTERS:
             break
     return texts
+
+
+def _write_lines(path: Path, texts: list[str]) -> None:
+    from bertkit.files import atomic_file
+
+    with atomic_file(path) as file:
+        file.writelines((json.dumps({"text": text}, ensure_ascii=False) + "\n").encode() for text in texts)
+
+
+def _learn(folder: Path, texts: list[str]) -> Tokenizer:
+    from bertkit.files import atomic_folder
+    from bertkit.text.train import train_wordpiece
+
+    tokenizer = train_wordpiece(texts, vocab_size=8192)
+    with atomic_folder(folder, overwrite=True) as place:
+        tokenizer.save(place)
+    return tokenizer
+
+
+def _prepare(out: Path, tokenizer: Tokenizer) -> dict[str, Any]:
+    from bertkit.corpus.preparing.prepare import prepare
+    from bertkit.device import usable_threads
+
+    corpus = prepare([str(out / "text.jsonl")], tokenizer, out / "shards", workers=usable_threads(), overwrite=True)
+    kept = corpus.report["kept"]["train"]
+    pairs = corpus.pairs(max_length=32, seed=1)
+    pair = pairs[PAIR % len(pairs)]
+    return {
+        "sentences": kept["sentences"],
+        "tokens": kept["tokens"],
+        "left_out": sum(corpus.report["dropped"].values()),
+        "pairs": len(pairs),
+        "pair": " ".join(tokenizer.token(token) for token in pair.ids.tolist()),
+        "pair_is_next": pair.is_next,
+    }
 
 
 @contextmanager
@@ -124,17 +168,24 @@ def _report(out: Path, facts: dict[str, Any]) -> None:
         return
     typer.echo(f"""
 Made
+  {out / "tokenizer"}       a vocabulary: bertkit and transformers open it
+  {out / "shards"}          a corpus to pretrain on
   {out / "model"}           a model folder: bertkit and transformers open it
   {out / "attention.html"}  a page: open it in a browser
 
 Figures
   {facts["documents"]:,} documents, {facts["characters"]:,} characters of documentation read
   {facts["vocabulary"]:,} pieces in the vocabulary, {facts["parameters"]:,} parameters in the model
+  {facts["sentences"]:,} sentences, {facts["tokens"]:,} tokens in the corpus; {facts["left_out"]:,} documents left out
+  one of {facts["pairs"]:,} sentence pairs, {"the true next" if facts["pair_is_next"] else "not the next"}:
+    {facts["pair"]}
   reloaded: {facts["reloaded"]}
   {facts["texts_per_second"]:,} texts a second to vectors
   guesses of the untrained model, noise as they should be: {facts["guesses"]}
 
 Next
+  bertkit info {out / "shards"}
+  bertkit tokenizer show {out / "tokenizer"} "Tokenization of any text"
   bertkit info {out / "model"}
   bertkit fill-mask {out / "model"} "The [MASK] is closed."
   bertkit embed {out / "model"} -t "any text" --layers concat:-2..-1

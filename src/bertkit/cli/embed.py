@@ -70,7 +70,7 @@ def embed(
     bertkit embed MODEL -t "a text" --layers concat:-4..-1 --pooling cls
     bertkit embed MODEL -t "each word of it" --level word
     """
-    from bertkit.corpus.readers import read_texts
+    from bertkit.corpus.reading.readers import read_texts
 
     if level not in ("text", "word"):
         raise UsageError(f"level is {level!r}", "It can be text or word.")

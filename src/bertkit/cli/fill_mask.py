@@ -42,7 +42,7 @@ def fill_mask(
     bertkit fill-mask MODEL "Paris is the [MASK] of France."
     bertkit fill-mask MODEL -k 3 < texts.txt > guesses.jsonl
     """
-    from bertkit.corpus.readers import STDIN, read_texts
+    from bertkit.corpus.reading.readers import STDIN, read_texts
 
     given_texts(texts or [])
     encoder = open_encoder(model, device, precision, threads, ignore_config_key)

@@ -1,4 +1,4 @@
-"""`bertkit info`: what a model folder is, or what this machine can do."""
+"""`bertkit info`: what a model folder or a prepared corpus is, or what this machine can do."""
 
 from __future__ import annotations
 
@@ -9,19 +9,28 @@ import typer
 
 from bertkit.cli.options import IgnoreKeys, emit, for_people
 
+MANIFEST, WORK = "corpus.json", "work"  # of a prepared corpus, and of one that is not finished
+
 
 def info(
     model: Annotated[
         str | None,
-        typer.Argument(metavar="MODEL", help="A model folder or hub name. Without it: this machine."),
+        typer.Argument(metavar="MODEL", help="A model folder, hub name or corpus folder. Without it: this machine."),
     ] = None,
     ignore_config_key: IgnoreKeys = None,
 ) -> None:
-    """Say what a model folder is, or what this machine can do.
+    """Say what a model or corpus folder is, or what this machine can do.
 
-    Of a folder: family, sizes, parameters, vocabulary, task, where it came from, hashes. Every file is read and,
-    where the folder lists hashes, compared with them.
+    Of a model: family, sizes, parameters, vocabulary, task, where it came from, hashes. Of a corpus: what was read,
+    cleaned, left out and kept, with lengths and samples. Every file is read and, where the folder lists hashes,
+    compared with them.
     """
+    if model is not None and (Path(model, MANIFEST).exists() or Path(model, WORK).is_dir()):
+        from bertkit.cli.corpus_report import show_corpus
+        from bertkit.corpus.folder import CorpusFolder
+
+        show_corpus(CorpusFolder(model))
+        return
     facts = machine_facts() if model is None else folder_facts(model, ignore_config_key or [])
     if for_people():
         _show(facts)

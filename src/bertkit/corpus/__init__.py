@@ -1,1 +1,4 @@
-"""Text on disk, read as a stream."""
+"""Text for pretraining: read (`reading/`), made into shards (`preparing/`), and read back as samples (`sampling/`).
+
+In between lies the prepared corpus: `folder.py` and `shards.py`.
+"""

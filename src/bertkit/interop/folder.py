@@ -21,6 +21,7 @@ from bertkit.interop import bert_names
 from bertkit.interop.huggingface import config_from_huggingface
 from bertkit.interop.safetensors_files import Entry, read_headers
 from bertkit.interop.sentence_transformers import SentenceSettings, read_sentence_settings
+from bertkit.text.families import BERT
 from bertkit.text.tokenizer import Tokenizer
 
 MANIFEST = "bertkit.json"
@@ -139,8 +140,8 @@ class ModelFolder:
         return dict(self.manifest.get("files", {}))
 
     def tokenizer(self) -> Tokenizer:
-        """The folder's tokenizer, refused if its ids do not fit the model's embedding."""
-        tokenizer = Tokenizer.open(self.path)
+        """The folder's tokenizer, refused if it is not BERT's kind or its ids do not fit the model's embedding."""
+        tokenizer = Tokenizer.open(self.path, family=BERT)
         pieces, rows = tokenizer.vocab_size, self.config.vocab_size
         # A vocabulary somewhat smaller than the embedding is a matrix rounded up to please a GPU.
         if not (pieces == rows or (pieces < rows < pieces + 1024 and rows % 8 == 0)):

@@ -1,20 +1,26 @@
-"""WordPiece, through the tokenizers library: open what a model folder holds, encode texts, save it again."""
+"""Text to ids, through the tokenizers library: open what a folder holds, encode texts, save it again.
+
+One class for WordPiece, byte-level BPE and Unigram; families.py says what each family of models expects of them.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import models, normalizers
 
 from bertkit.errors import TokenizerError, shortened
 from bertkit.files import read_json, require_regular_file, to_json
+from bertkit.text.families import BERT, KINDS, Family, assemble, family_of, frame
 
-SPECIALS = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
 MAX_VOCABULARY_BYTES = 512 * 2**20
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -32,59 +38,88 @@ class Encoded(NamedTuple):
 
 
 class Tokenizer:
-    """A WordPiece tokenizer with BERT's special tokens.
+    """A tokenizer with the special tokens of its family of models.
 
     Nothing is ever cut here: what to do with a text that is too long is for the caller to say.
     """
 
-    def __init__(self, backend: tokenizers.Tokenizer, *, specials: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, backend: tokenizers.Tokenizer, family: Family = BERT, *, specials: Mapping[str, str] | None = None
+    ) -> None:
         self.backend = backend
         self.backend.no_truncation()
         self.backend.no_padding()
-        self.specials = {**SPECIALS, **(specials or {})}
-        self.pad_id = self._special_id("pad")
-        self.unk_id = self._special_id("unk")
-        self.cls_id = self._special_id("cls")
-        self.sep_id = self._special_id("sep")
-        self.mask_id = self._special_id("mask")
-        if backend.encode("").ids != [self.cls_id, self.sep_id]:  # a tokenizer.json may come without
-            _frame(backend, self.specials["cls"], self.cls_id, self.specials["sep"], self.sep_id)
+        self.family = family
+        self.specials = {**family.specials, **(specials or {})}
+        """The special tokens by their role: {"pad": "[PAD]", ...}."""
+        ids = {role: self._special_id(role) for role in self.specials}
+        framed = [ids["cls"], ids["sep"]] if "cls" in ids else []
+        if backend.encode("").ids != framed or backend.post_processor is None:  # a tokenizer.json may come without
+            frame(backend, family, self.specials)
 
     @classmethod
-    def open(cls, folder: Path) -> Tokenizer:
-        """The tokenizer of a model folder: `tokenizer.json`, or `vocab.txt` with the casing that
-        `tokenizer_config.json` tells."""
+    def open(cls, folder: Path, *, family: Family | None = None) -> Tokenizer:
+        """The tokenizer of a folder: `tokenizer.json`, or `vocab.txt` with the casing that `tokenizer_config.json`
+        tells. With `family`, a tokenizer of another kind than that family's is refused."""
         settings_file = folder / "tokenizer_config.json"
         settings = read_json(settings_file, TokenizerError) if settings_file.exists() else {}
-        specials = {
-            name: _content(settings.get(f"{name}_token"), settings_file) or default
-            for name, default in SPECIALS.items()
-        }
+        named = {role: _content(settings.get(f"{role}_token"), settings_file) for role in ROLES}
         if (folder / "tokenizer.json").exists():
-            backend = _read_tokenizer_json(folder / "tokenizer.json")
-            _apply_casing(backend, settings, settings_file)
-            return cls(backend, specials=specials)
-        if (folder / "vocab.txt").exists():
+            backend = _read_tokenizer_json(folder / "tokenizer.json", family)
+            found = family_of(backend, settings.get("tokenizer_class"), folder / "tokenizer.json")
+        elif (folder / "vocab.txt").exists():
+            found, names = BERT, {role: named[role] or token for role, token in BERT.specials.items()}
             vocabulary = read_vocabulary(folder / "vocab.txt")
-            backend = wordpiece(vocabulary, specials=specials)
-            _apply_casing(backend, settings, settings_file)
-            return cls(backend, specials=specials)
-        raise TokenizerError(f"{folder} has no tokenizer: neither tokenizer.json nor vocab.txt is there")
+            backend = assemble(BERT, wordpiece(vocabulary, unk=names["unk"]), lowercase=True, specials=names)
+        else:
+            raise TokenizerError(f"{folder} has no tokenizer: neither tokenizer.json nor vocab.txt is there")
+        _apply_casing(backend, settings, settings_file)
+        # A role that the family does not have is taken over if it can be, as others do who open the folder.
+        specials = {
+            role: token
+            for role, token in named.items()
+            if token and (role in found.specials or backend.token_to_id(token) is not None)
+        }
+        return cls(backend, found, specials=specials)
 
     def save(self, folder: Path) -> None:
-        """Write tokenizer.json, tokenizer_config.json and vocab.txt into an existing folder."""
+        """Write tokenizer.json, tokenizer_config.json and the vocabulary as the family has it (vocab.txt, or vocab.json
+        and merges.txt) into an existing folder."""
         (folder / "tokenizer.json").write_text(self.backend.to_str(pretty=True), encoding="utf-8")
-        settings: dict[str, Any] = {"tokenizer_class": "BertTokenizer"}
+        settings: dict[str, Any] = {"tokenizer_class": self.family.tokenizer_class}
         normalizer = self.backend.normalizer
         if isinstance(normalizer, normalizers.BertNormalizer):
             settings["do_lower_case"] = normalizer.lowercase
             settings["strip_accents"] = normalizer.strip_accents
             settings["tokenize_chinese_chars"] = normalizer.handle_chinese_chars
-        settings |= {f"{name}_token": token for name, token in self.specials.items()}
+        elif self.kind == "unigram":
+            settings["do_lower_case"] = self.lowercase
+            settings["keep_accents"] = "StripAccents" not in _steps(normalizer)
+        settings |= {f"{role}_token": token for role, token in self.specials.items()}
+        if self.more_specials:
+            settings["additional_special_tokens"] = self.more_specials
         (folder / "tokenizer_config.json").write_text(to_json(settings), encoding="utf-8")
-        by_id = {number: token for token, number in self.backend.get_vocab().items()}
-        lines = (by_id.get(number, f"[no-token-{number}]") + "\n" for number in range(self.vocab_size))
-        (folder / "vocab.txt").write_text("".join(lines), encoding="utf-8")
+        if self.kind == "wordpiece":
+            by_id = {number: token for token, number in self.backend.get_vocab().items()}
+            lines = (by_id.get(number, f"[no-token-{number}]") + "\n" for number in range(self.vocab_size))
+            (folder / "vocab.txt").write_text("".join(lines), encoding="utf-8")
+        elif self.kind == "bpe":
+            model = json.loads(self.backend.to_str())["model"]
+            (folder / "vocab.json").write_text(json.dumps(model["vocab"], ensure_ascii=False), encoding="utf-8")
+            pairs = (" ".join(merge) for merge in model["merges"])
+            (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *pairs]) + "\n", encoding="utf-8")
+
+    @property
+    def kind(self) -> str:
+        """wordpiece, bpe or unigram"""
+        return self.family.kind
+
+    def sha256(self) -> str:
+        """A digest of everything that decides which ids a text gets: equal for equal tokenizers, also after saving and
+        opening. Scores count up to nine digits, because reading a longer number may change its last."""
+        parts = json.loads(self.backend.to_str(), parse_float=lambda number: f"{float(number):.9g}")
+        canonical = json.dumps([parts, self.specials], sort_keys=True, ensure_ascii=True)
+        return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
     @cached_property
     def vocab_size(self) -> int:
@@ -93,12 +128,49 @@ class Tokenizer:
 
     @property
     def lowercase(self) -> bool | None:
-        """Whether it folds case; None where the tokenizer is not built in BERT's way."""
+        """Whether it folds case; None where the tokenizer is not built in its family's way."""
         normalizer = self.backend.normalizer
-        return normalizer.lowercase if isinstance(normalizer, normalizers.BertNormalizer) else None
+        if isinstance(normalizer, normalizers.BertNormalizer):
+            return normalizer.lowercase
+        return None if self.kind == "wordpiece" else "Lowercase" in _steps(normalizer)
+
+    @property
+    def more_specials(self) -> list[str]:
+        """The special tokens without a role, such as [unused0], in the order of their ids."""
+        added = sorted(self.backend.get_added_tokens_decoder().items())
+        roles = set(self.specials.values())
+        return [token.content for _, token in added if token.special and token.content not in roles]
+
+    @cached_property
+    def pad_id(self) -> int:
+        return self._special_id("pad")
+
+    @cached_property
+    def unk_id(self) -> int:
+        return self._special_id("unk")
+
+    @cached_property
+    def cls_id(self) -> int:
+        return self._special_id("cls")
+
+    @cached_property
+    def sep_id(self) -> int:
+        return self._special_id("sep")
+
+    @cached_property
+    def mask_id(self) -> int:
+        return self._special_id("mask")
+
+    @cached_property
+    def bos_id(self) -> int:
+        return self._special_id("bos")
+
+    @cached_property
+    def eos_id(self) -> int:
+        return self._special_id("eos")
 
     def token(self, token_id: int) -> str:
-        return self.backend.id_to_token(token_id) or self.specials["unk"]
+        return self.backend.id_to_token(token_id) or self.specials.get("unk", "")
 
     def encode(self, text: str, pair: str | None = None) -> Encoded:
         second = None if pair is None else without_surrogates(pair)
@@ -113,45 +185,22 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         return self.backend.decode(list(ids), skip_special_tokens=True)
 
-    def _special_id(self, name: str) -> int:
-        token = self.specials[name]
+    def _special_id(self, role: str) -> int:
+        if role not in self.specials:
+            raise TokenizerError(f"a {self.family.name} tokenizer has no {role} token")
+        token = self.specials[role]
         token_id = self.backend.token_to_id(token)
         if token_id is None:
             raise TokenizerError(
                 f"the vocabulary has no {token}",
-                f'Add it, or name the {name} token it has as "{name}_token" in tokenizer_config.json.',
+                f'Add it, or name the {role} token it has as "{role}_token" in tokenizer_config.json.',
             )
         return token_id
 
 
-def wordpiece(
-    vocabulary: dict[str, int],
-    *,
-    lowercase: bool = True,
-    strip_accents: bool | None = None,
-    split_chinese: bool = True,
-    specials: dict[str, str] | None = None,
-) -> tokenizers.Tokenizer:
-    """BERT's tokenizer over a vocabulary: clean, split at white space, punctuation and Chinese characters, then the
-    longest pieces first. Accents are stripped when case is folded, unless told otherwise, as in BERT."""
-    names = {**SPECIALS, **(specials or {})}
-    backend = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token=names["unk"], max_input_chars_per_word=100))
-    backend.normalizer = normalizers.BertNormalizer(
-        clean_text=True, handle_chinese_chars=split_chinese, strip_accents=strip_accents, lowercase=lowercase
-    )
-    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.decoder = decoders.WordPiece(prefix="##")
-    backend.add_special_tokens([token for token in names.values() if token in vocabulary])
-    return backend
-
-
-def _frame(backend: tokenizers.Tokenizer, cls: str, cls_id: int, sep: str, sep_id: int) -> None:
-    """Have texts encoded as BERT reads them: [CLS] A [SEP], or [CLS] A [SEP] B [SEP]."""
-    backend.post_processor = processors.TemplateProcessing(
-        single=f"{cls}:0 $A:0 {sep}:0",
-        pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
-        special_tokens=[(cls, cls_id), (sep, sep_id)],
-    )
+def wordpiece(vocabulary: dict[str, int], *, unk: str = BERT.specials["unk"]) -> models.WordPiece:
+    """The longest pieces first; a word of more than 100 characters is unknown, as in BERT."""
+    return models.WordPiece(vocabulary, unk_token=unk, max_input_chars_per_word=100)
 
 
 def read_vocabulary(path: Path) -> dict[str, int]:
@@ -173,7 +222,7 @@ def without_surrogates(text: str) -> str:
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
-def _read_tokenizer_json(path: Path) -> tokenizers.Tokenizer:
+def _read_tokenizer_json(path: Path, wanted: Family | None) -> tokenizers.Tokenizer:
     require_regular_file(path, TokenizerError)
     if path.stat().st_size > MAX_VOCABULARY_BYTES:
         raise TokenizerError(f"{path} has {path.stat().st_size} bytes, more than any tokenizer")
@@ -181,10 +230,17 @@ def _read_tokenizer_json(path: Path) -> tokenizers.Tokenizer:
         backend = tokenizers.Tokenizer.from_buffer(path.read_bytes())
     except Exception as problem:  # the library raises bare Exceptions
         raise TokenizerError(f"{path} is damaged or not a tokenizer: {problem}", "Copy or download it again.") from None
-    if not isinstance(backend.model, models.WordPiece):
-        kind = type(backend.model).__name__
-        raise TokenizerError(f"{path} is a {kind} tokenizer, and BERT's is WordPiece")
+    if wanted is not None and KINDS.get(type(backend.model)) != wanted.kind:
+        expected = next(model.__name__ for model, kind in KINDS.items() if kind == wanted.kind)
+        raise TokenizerError(
+            f"{path} is a {type(backend.model).__name__} tokenizer, and {wanted.title}'s is {expected}"
+        )
     return backend
+
+
+def _steps(normalizer: Any) -> str:
+    """A normalizer as the library writes it, to look for the names of its steps in."""
+    return "" if normalizer is None else normalizer.__getstate__().decode("utf-8")
 
 
 def _content(token: Any, source: Path) -> str | None:

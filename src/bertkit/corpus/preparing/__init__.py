@@ -1,0 +1,1 @@
+"""Raw text to shards. `prepare.py` tells how."""

@@ -1,0 +1,135 @@
+"""Any text stream made UTF-8 with plain line ends, piece by piece.
+
+A byte-order mark is believed and dropped. CRLF and lone CR become LF. Where the bytes are not valid in their
+encoding a byte 0xff is left, which no UTF-8 has: the record around it is found to be bad later, and only that one.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+
+from bertkit.corpus.reading.decompress import ByteStream, DamageError
+from bertkit.errors import UsageError
+
+HEAD = 8192
+MARKS = {  # the longer first: UTF-32's begins with UTF-16's
+    codecs.BOM_UTF32_LE: "utf-32-le",
+    codecs.BOM_UTF32_BE: "utf-32-be",
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+BAD = b"\xff"
+
+
+def _mark_bad(problem: UnicodeError) -> tuple[str | bytes, int]:
+    """A codec's error handler: what is not valid becomes a lone surrogate, and a lone surrogate the byte 0xff."""
+    if isinstance(problem, UnicodeDecodeError):
+        return "\udcff", problem.end
+    if isinstance(problem, UnicodeEncodeError):
+        return BAD, problem.end
+    raise problem
+
+
+codecs.register_error("bertkit.mark", _mark_bad)
+
+
+def check_encoding(name: str) -> str:
+    """The usual name of an encoding: check_encoding("UTF8") is "utf-8"."""
+    try:
+        usual = codecs.lookup(name).name
+        ordered = f"{usual}-le" if usual in ("utf-16", "utf-32") else usual
+        decoder = codecs.getincrementaldecoder(ordered)
+        works = decoder("bertkit.mark").decode("a\n".encode(ordered), final=True) == "a\n"
+        decoder("bertkit.mark").decode(b"\xff\xff", final=True)
+    except (LookupError, ValueError, TypeError):
+        works = False
+    if not works:
+        raise UsageError(f"{name!r} is no encoding", "Usual ones are utf-8, utf-16, gb18030, big5, latin-1, cp1252.")
+    return "utf-8" if usual == "utf-8-sig" else usual
+
+
+def mark_of(head: bytes) -> tuple[bytes, str]:
+    """The byte-order mark a text starts with and its encoding, or nothing."""
+    return next(((mark, encoding) for mark, encoding in MARKS.items() if head.startswith(mark)), (b"", ""))
+
+
+def wide_encoding(head: bytes) -> str:
+    """Which UTF-16 or UTF-32 a text without a byte-order mark seems to be; "" if it has few NULs or is no text.
+
+    wide_encoding("some text".encode("utf-16-le")) is "utf-16-le".
+    """
+    if b"\0" not in head or has_few_nuls(head):
+        return ""
+    for encoding, width in (("utf-32-le", 4), ("utf-32-be", 4), ("utf-16-le", 2), ("utf-16-be", 2)):
+        whole = head[: len(head) // width * width]
+        try:
+            text = whole.decode(encoding)
+        except UnicodeDecodeError as problem:
+            if problem.end < len(whole) - 2:  # the last character may be cut in two
+                continue
+            text = whole[: problem.start].decode(encoding)
+        sane = sum(character.isprintable() or character.isspace() for character in text)
+        if text and sane >= 0.95 * len(text) and _western_or_spaced(text):
+            return encoding
+    return ""
+
+
+def has_few_nuls(head: bytes) -> bool:
+    """Whether this is UTF-8 into which a NUL has strayed here and there."""
+    if head.count(0) > max(1, len(head) // 4):
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _western_or_spaced(text: str) -> bool:
+    """Real text has ASCII in it: spaces, digits, line ends. In bytes paired the wrong way round there is little."""
+    return sum(character.isascii() for character in text) > 0.005 * len(text)
+
+
+def as_utf8(stream: ByteStream, encoding: str) -> tuple[ByteStream, str]:
+    """A stream as UTF-8 with LF line ends, and the encoding it had."""
+    head = stream.peek(HEAD)
+    mark, marked = mark_of(head)
+    usual = marked or check_encoding(encoding)
+    if usual == "utf-8" and (wide := wide_encoding(head)):
+        return ByteStream(_looks_wide(wide)), usual
+    if usual in ("utf-16", "utf-32"):
+        seems = wide_encoding(head)
+        usual = seems if seems.startswith(usual) else f"{usual}-le"
+    stream.read(len(mark))
+    pieces = stream.pieces()
+    if usual != "utf-8":
+        pieces = _transcoded(pieces, usual)
+    return ByteStream(_with_plain_line_ends(pieces)), usual
+
+
+def _looks_wide(encoding: str) -> Iterator[bytes]:
+    family = encoding[:6].upper()
+    yield b""
+    raise DamageError(f"looks like {family} without a byte-order mark; name the encoding with --encoding {encoding}")
+
+
+def _transcoded(pieces: Iterator[bytes], encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)("bertkit.mark")
+    for piece in pieces:
+        yield decoder.decode(piece).encode("utf-8", "bertkit.mark")
+    yield decoder.decode(b"", final=True).encode("utf-8", "bertkit.mark")
+
+
+def _with_plain_line_ends(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    held = b""  # a CR at the end of a piece waits for the LF that may follow
+    for piece in pieces:
+        if not held and b"\r" not in piece:
+            yield piece
+            continue
+        joined = held + piece
+        held = b"\r" if joined.endswith(b"\r") else b""
+        yield joined.removesuffix(b"\r").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if held:
+        yield b"\n"

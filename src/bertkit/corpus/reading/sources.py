@@ -1,0 +1,172 @@
+"""Which files there are to read: files, folders, patterns and standard input, in an order that is always the same.
+
+Nobody has to sort a folder first. What is not text (pictures, archives, empty files) is left out and named with the
+reason, and a file that is reached twice is read once.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import NamedTuple
+
+from bertkit.corpus.reading.decompress import STDIN, ByteStream, decompressed, open_bytes
+from bertkit.corpus.reading.encoding import HEAD, check_encoding
+from bertkit.corpus.reading.kinds import FORMATS, compression_of, format_of, not_text
+from bertkit.errors import InputError, UsageError, nearest
+from bertkit.files import require_regular_file
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file with text in it."""
+
+    path: str
+    """`-` is standard input."""
+    format: str
+    """text, jsonl, csv, tsv or parquet."""
+    compression: str
+    """gz, bz2, xz, zst, or nothing."""
+    size: int | None
+    """Bytes on the disk; None for standard input."""
+
+    @property
+    def name(self) -> str:
+        return "standard input" if self.path == STDIN else self.path
+
+
+class NotText(NamedTuple):
+    """A file that was found and is left out."""
+
+    path: str
+    reason: str
+
+
+def find_sources(
+    inputs: Sequence[str],
+    *,
+    format: str | None = None,  # noqa: A002 - the option of the command line is called so
+    encoding: str = "utf-8",
+) -> tuple[list[Source], list[NotText]]:
+    """The sources behind files, folders (with those inside), patterns such as `corpus/**/*.txt.gz`, and `-`.
+
+    They come in the order of the inputs, inside a folder or pattern sorted by path. Hidden files are passed over.
+    A file's format is known by its suffix unless `format` says it, and its compression by its first bytes. `encoding`
+    is only needed here for UTF-16 and UTF-32 without a byte-order mark, which else look like binary data.
+
+    find_sources(["a.csv.gz"]) is ([Source("a.csv.gz", "csv", "gz", 1234)], []).
+    """
+    if format is not None and format not in (formats := sorted({"text", *FORMATS.values()})):
+        raise UsageError(f"format is {format!r}", f"{nearest(format, formats)} It can be {', '.join(formats)}.")
+    usual = check_encoding(encoding)
+    sources: list[Source] = []
+    left_out: list[NotText] = []
+    seen: set[str] = set()
+    for given in inputs:
+        for path, reason in _files_of(given):
+            identity = path if path == STDIN else os.path.realpath(path)
+            if identity in seen:
+                continue
+            seen.add(identity)
+            found = NotText(path, reason) if reason else _recognised(path, format, usual)
+            if isinstance(found, Source):
+                sources.append(found)
+            else:
+                left_out.append(found)
+    return sources, left_out
+
+
+def _files_of(given: str) -> Iterator[tuple[str, str]]:
+    """The files behind an input, each with a reason if it cannot be read."""
+    path = Path(given)
+    if given == STDIN:
+        yield given, ""
+    elif path.is_dir():
+        yield from _required(_inside(given), f"the folder {given} holds no files")
+    elif path.exists() or not glob.has_magic(given):
+        if not os.path.lexists(given):
+            raise InputError(f"{given} does not exist", nearest(path.name, _names_beside(path)))
+        require_regular_file(path, InputError)
+        yield given, ""
+    else:
+        yield from _required(_matching(given), f"no file matches {given!r}")
+
+
+def _required(found: Iterator[tuple[str, str]], problem: str) -> list[tuple[str, str]]:
+    files = sorted(found)
+    if not files:
+        raise InputError(problem, "Check the path.")
+    return files
+
+
+def _names_beside(path: Path) -> list[str]:
+    try:
+        return [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return []
+
+
+def _matching(pattern: str) -> Iterator[tuple[str, str]]:
+    for path in glob.iglob(pattern, recursive=True):  # noqa: PTH207 - Path.glob takes no absolute patterns
+        if Path(path).is_dir():
+            yield from _inside(path)
+        else:
+            yield path, _why_unreadable(path)
+
+
+def _inside(folder: str) -> Iterator[tuple[str, str]]:
+    closed: list[OSError] = []
+    visited: set[str] = set()
+    for place, inner, names in os.walk(folder, followlinks=True, onerror=closed.append):
+        real = os.path.realpath(place)
+        if real in visited:  # a link to a folder that was walked already, perhaps to one above itself
+            inner.clear()
+            continue
+        visited.add(real)
+        inner[:] = sorted(name for name in inner if not name.startswith("."))
+        for name in names:
+            if not name.startswith("."):
+                path = os.path.join(place, name)  # noqa: PTH118 - the folder is kept as the user wrote it
+                yield path, _why_unreadable(path)
+    yield from ((str(problem.filename), f"could not be opened: {problem.strerror}") for problem in closed)
+
+
+def _why_unreadable(path: str) -> str:
+    file = Path(path)
+    if not file.exists():
+        return "a link to nothing"
+    if not file.is_file():
+        return "not a regular file"
+    return "" if os.access(path, os.R_OK) else "may not be read"
+
+
+def _recognised(path: str, format_given: str | None, encoding: str) -> Source | NotText:
+    if path == STDIN:
+        stdin = sys.stdin.buffer
+        raw, size = stdin.peek(HEAD)[:HEAD] if isinstance(stdin, BufferedReader) else b"", None
+        pieces = iter([raw])
+    else:
+        stream, size = open_bytes(path, "", piece=HEAD), Path(path).stat().st_size
+        raw = stream.peek(HEAD)
+        if stream.damage:
+            return NotText(path, stream.damage)
+        pieces = stream.pieces()
+    if not raw:
+        return NotText(path, "empty")
+    head = raw[:HEAD]
+    if compression := compression_of(raw, path):
+        content = ByteStream(decompressed(pieces, compression))
+        head = content.read(HEAD)
+        if not head and not content.damage:
+            return NotText(path, "empty")
+    if reason := not_text(head, encoding):
+        return NotText(path, reason)
+    chosen = format_given or format_of(path, head)
+    if path == STDIN and chosen == "parquet":
+        return NotText(path, "Parquet, which cannot be read from a stream")
+    return Source(path, chosen, compression, size)

@@ -1,0 +1,138 @@
+"""Encoding by chunks gives the tokenizer's own ids, only sooner; Chinese words are where the segmenter says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertkit.corpus.preparing.encode import DocumentEncoder, slices
+from bertkit.text import chunks
+from bertkit.text.chinese import HAN, han_word_starts
+from bertkit.text.chunks import SEPARATORS, ChunkTable, cuts_as_bert_does
+from bertkit.text.tokenizer import Tokenizer
+from bertkit.text.train import train_wordpiece
+
+ODD = "ÉÅßΣςİŉǅﬁ①½؛،؟۔।፡᠆‐–—―‘’“”…‹›※⁂〜・「」『』【】《》、。！，：；？～￥　\u0301\u200d\u200c\U0001f468丽𠀀豈가각าंক"
+TEXT = st.text(
+    st.one_of(
+        st.sampled_from("abcXYZ019 ,.'\"-()[]{}_@#$%^&*+=|\\/<>~`!?:;\n"),
+        st.sampled_from(ODD),
+        st.sampled_from("我们学习自然语言处理苹果手机"),
+        st.characters(blacklist_categories=["Cs", "Cc"]),
+    ),
+    max_size=60,
+)
+
+
+@pytest.fixture(scope="module", params=["uncased", "cased", "han together"])
+def bert(request, english: list[str]) -> Tokenizer:
+    texts = [*english[:2000], ODD * 2, "我们喜欢学习自然语言处理" * 2]
+    trained = train_wordpiece(texts, lowercase=request.param != "cased")
+    if request.param == "han together":
+        normalizer = trained.backend.normalizer
+        normalizer.handle_chinese_chars = False
+        trained.backend.normalizer = normalizer
+    trained.backend.encode_special_tokens = True
+    return trained
+
+
+def library_ids(tokenizer: Tokenizer, text: str) -> list[int]:
+    return tokenizer.backend.encode(text, add_special_tokens=False).ids
+
+
+@settings(max_examples=1500, deadline=None)
+@given(TEXT)
+def test_ids_are_those_of_the_tokenizer(bert: Tokenizer, text: str):
+    table = ChunkTable(bert)
+    tokens, starts = table.tokens(table.number(text.replace("\n", " ")))
+    assert tokens.tolist() == library_ids(bert, text.replace("\n", " "))
+    assert starts.tolist() == [not bert.token(token).startswith("##") for token in tokens.tolist()]
+
+
+def test_ids_of_real_text_are_those_of_the_tokenizer(bert: Tokenizer, english: list[str]):
+    table = ChunkTable(bert)
+    for start in range(0, len(english), 100):
+        text = " ".join(english[start : start + 100])
+        assert table.tokens(table.number(text))[0].tolist() == library_ids(bert, text)
+
+
+def test_words_about_masks_are_no_masks(tokenizer: Tokenizer):
+    encoder = DocumentEncoder(tokenizer, segment_chinese=False)
+    tokens = encoder.encode("A [MASK] hides a word. [SEP]\x1d").tokens.tolist()
+    assert tokenizer.mask_id not in tokens
+    assert tokenizer.sep_id not in tokens
+    tokenizer.backend.encode_special_tokens = False
+
+
+def test_a_full_table_starts_anew_and_answers_the_same(bert: Tokenizer, english: list[str], monkeypatch):
+    monkeypatch.setattr(chunks, "MOST_CHUNKS", 50)
+    table = ChunkTable(bert)
+    for line in english[:300]:
+        assert table.tokens(table.number(line))[0].tolist() == library_ids(bert, line)
+        assert len(table._numbers) < 50 + 200
+
+
+def test_tokenizers_of_another_build_are_not_cut(bert: Tokenizer):
+    from tokenizers import pre_tokenizers
+
+    assert cuts_as_bert_does(bert)
+    other = Tokenizer(type(bert.backend).from_str(bert.backend.to_str()))
+    other.backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    assert not cuts_as_bert_does(other)
+
+
+@given(st.text(st.sampled_from("ab \x1d\n\x1e中"), max_size=200), st.integers(1, 9))
+def test_slices_are_the_text(text: str, size: int):
+    from bertkit.corpus.preparing import encode
+
+    before, encode.SLICE = encode.SLICE, size
+    try:
+        pieces = list(slices(text))
+    finally:
+        encode.SLICE = before
+    assert "".join(pieces) == text
+    assert all(len(piece) <= size for piece in pieces)
+
+
+def test_boundaries_are_counted_at_each_level(tokenizer: Tokenizer):
+    encoder = DocumentEncoder(tokenizer, segment_chinese=False)
+    one, two = (len(library_ids(tokenizer, text)) for text in ("The file is closed.", "It was open."))
+    found = encoder.encode("The file is closed.\x1eIt was open.\nIt was open.\x1d\x1dIt was open.\x1d")
+    assert found.sentence_tokens.tolist() == [one, two, two, two]
+    assert found.line_sentences.tolist() == [2, 1, 0, 1]
+    assert found.document_lines.tolist() == [2, 1, 1]
+    assert found.document_words.tolist() == [10, 0, 3]
+    assert len(found.tokens) == len(found.word_starts) == one + 3 * two
+
+
+def test_chinese_words_start_where_the_segmenter_says():
+    assert han_word_starts("我们学习语言").tolist() == [True, False, True, False, True, False]
+    assert han_word_starts("no Chinese here").tolist() == []
+    assert han_word_starts("买T恤。\x1e我们 a b 学习\x1d").tolist() == [True, False, True, False, True, False]
+
+
+@settings(max_examples=300)
+@given(st.text(st.sampled_from("我们学习自然语言处理苹果手机。，a1 \n\x1e\x1dT恤𠀀豈"), max_size=80))
+def test_each_chinese_character_has_its_answer(text: str):
+    starts = han_word_starts(text)
+    assert len(starts) == sum(bool(__import__("re").match(f"[{HAN}]", character)) for character in text)
+
+
+def test_word_starts_of_chinese_tokens(tokenizer: Tokenizer):
+    encoder = DocumentEncoder(tokenizer, segment_chinese=True)
+    found = encoder.encode("我们喜欢学习, they learn.\x1d")
+    assert found.word_starts[:7].tolist() == [True, False, True, False, True, False, True]
+    plain = DocumentEncoder(tokenizer, segment_chinese=False).encode("我们喜欢学习\x1d")
+    assert plain.word_starts.tolist() == [True] * 6
+
+
+def test_hashes_ignore_case_and_leave_out_punctuation():
+    table = ChunkTable(None)
+    numbers = table.number("The FILE, the file\n")
+    the, file, comma, again_the, again_file, end = table.hashes(numbers).tolist()
+    assert (the, file) == (again_the, again_file)
+    assert comma == end == 0
+    assert the != file
+    assert np.count_nonzero(numbers < len(SEPARATORS)) == 1
