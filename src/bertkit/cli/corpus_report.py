@@ -76,7 +76,10 @@ def _facts(corpus: CorpusFolder, report: dict[str, Any]) -> list[tuple[str, str]
     dropped = [f"{count:,} {reason}" for reason, count in report["dropped"].items() if count]
     return [
         ("read", f"{read['documents']:,} documents, {read['bytes'] / 1e6:,.1f} MB, {read['characters']:,} characters"),
-        ("set aside", f"{read['quarantined']:,} records that could not be read (quarantine.jsonl)"),
+        (
+            "set aside",
+            f"{read['quarantined']:,} records that could not be read, {read['files_left_out']:,} files without text",
+        ),
         ("cleaned", "\n".join(cleaned) or "nothing had to be"),
         ("repeated lines", f"{boilerplate['lines']:,} lines left out, {boilerplate['different lines']:,} different"),
         ("left out", "\n".join(dropped) + " (dropped.jsonl)" if dropped else "no document"),

@@ -170,6 +170,7 @@ def _tokenizer(
     given: Path | None, inputs: list[str], out: Path, recipe: Recipe, vocab_size: int, overwrite: bool, bars: CorpusBars
 ) -> Tokenizer:
     """The tokenizer asked for; or, where an earlier call with the same arguments trained one, that; or a new one."""
+    from bertkit.corpus.preparing.resume import refuse_foreign
     from bertkit.text.tokenizer import Tokenizer
 
     if given is not None:
@@ -181,6 +182,7 @@ def _tokenizer(
             return Tokenizer.open(earlier)
     if "-" in inputs:
         raise UsageError("stdin is read once, and a tokenizer has to be there by then", "Name one with --tokenizer.")
+    refuse_foreign(out)  # told now, and not after the training
     return _train(inputs, recipe, vocab_size, bars)
 
 

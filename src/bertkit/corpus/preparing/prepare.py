@@ -206,7 +206,9 @@ def _finish(
     with atomic_folder(out / "tokenizer", overwrite=True) as folder:
         tokenizer.save(folder)
     write_dropped(out / "dropped.jsonl", parts, choice, sources)
-    report, entries = make_report(out, shards, parts, choice, counts, tokenizer, recipe.digest.segment_chinese)
+    report, entries = make_report(
+        out, shards, parts, choice, counts, tokenizer, recipe.digest.segment_chinese, len(not_text)
+    )
     files = [name for _, name in shards] + ["quarantine.jsonl", "dropped.jsonl"]
     files += [f"tokenizer/{file.name}" for file in sorted((out / "tokenizer").iterdir())]
     hashes = {name: sha256_of(out / name) for name in files}

@@ -29,6 +29,7 @@ def make_report(
     counts: Counter[str],
     tokenizer: Tokenizer,
     segmented: bool,
+    files_left_out: int,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The report, and for each shard what it holds."""
     splits = {split: Counter[str](documents=0, sentences=0, tokens=0, words=0, unknown=0) for split in SPLITS}
@@ -50,6 +51,7 @@ def make_report(
             "documents": counts["documents"],
             "characters": counts["characters"],
             "quarantined": counts["quarantined"],
+            "files_left_out": files_left_out,
         },
         "cleaned": {
             step: {"documents": counts[f"{step} documents"], "characters": counts[f"{step} characters"]}

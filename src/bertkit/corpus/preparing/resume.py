@@ -78,13 +78,19 @@ def require_same_plan(file: Path, plan: dict[str, Any]) -> None:
         )
 
 
+def refuse_foreign(out: Path) -> bool:
+    """Refuse a folder that holds something else; otherwise tell whether there is already something of ours."""
+    ours = (out / WORK / "lock").exists() or (out / "corpus.json").exists()
+    if not ours:
+        refuse_existing(out, overwrite=False)
+    return ours
+
+
 @contextmanager
 def claim(out: Path, *, overwrite: bool) -> Iterator[Path]:
     """The folder to work in, inside `out`. Two runs at once are refused; what is there and not ours is left alone."""
     work = out / WORK
-    ours = work.is_dir() or (out / "corpus.json").exists()
-    if not ours:
-        refuse_existing(out, overwrite=False)
+    ours = refuse_foreign(out)
     work.mkdir(parents=True, exist_ok=True)
     with (work / "lock").open("a+b") as lock:
         _lock(lock, out)
