@@ -48,11 +48,11 @@ def test_help_answers_at_once_and_without_torch():
     ).stdout
     assert time.perf_counter() - start < 5
     assert loaded.endswith("[]\n")
-    for command in ("demo", "info", "fill-mask", "embed", "attention", "convert"):
+    for command in ("demo", "prepare", "tokenizer", "info", "fill-mask", "embed", "attention", "convert"):
         assert f"\n  {command} " in loaded
 
 
-@pytest.mark.parametrize("command", ["demo", "info", "fill-mask", "embed", "attention", "convert"])
+@pytest.mark.parametrize("command", ["demo", "prepare", "info", "fill-mask", "embed", "attention", "convert"])
 def test_every_command_explains_itself(command):
     done = bertkit_command(command, "--help")
     assert done.returncode == 0

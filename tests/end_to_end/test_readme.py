@@ -1,4 +1,4 @@
-"""What the README tells people to type works as it stands there."""
+"""What the README and the docs tell people to type works as it stands there."""
 
 from __future__ import annotations
 
@@ -11,28 +11,35 @@ from pathlib import Path
 
 import pytest
 
+from corpora import lines_of
+
 ROOT = Path(__file__).parents[2]
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+def blocks(language: str, page: str = "README.md") -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
 
 
 @pytest.fixture
-def place(tmp_path: Path, tiny_folder: Path) -> Path:
+def place(tmp_path: Path, tiny_folder: Path, english: list[str]) -> Path:
     """A folder as it is after `make demo`."""
     shutil.copytree(tiny_folder, tmp_path / "demo" / "model")
+    lines_of(["\n".join(english[i : i + 9]) for i in range(0, 2700, 9)], tmp_path / "demo" / "text.jsonl")
     shutil.copy(ROOT / "README.md", tmp_path)
     return tmp_path
 
 
-def test_every_command_runs(place: Path):
-    commands = [line for block in blocks("bash") for line in block.splitlines()]
-    assert len(commands) >= 7
+def run_commands(page: str, place: Path) -> int:
+    commands = [line for block in blocks("bash", page) for line in block.splitlines()]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for command in commands:
         done = subprocess.run(command, shell=True, cwd=place, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
+    return len(commands)
+
+
+def test_every_command_runs(place: Path):
+    assert run_commands("README.md", place) >= 10
     assert {"vectors.npy", "vectors.jsonl", "attention.html", "for-transformers"} <= {f.name for f in place.iterdir()}
 
 
@@ -40,6 +47,13 @@ def test_the_python_runs(place: Path, monkeypatch):
     assert len(blocks("python")) == 2
     for code in blocks("python"):
         subprocess.run([sys.executable, "-c", code], cwd=place, check=True)
+
+
+def test_what_the_page_on_corpora_says_runs(place: Path):
+    assert run_commands("docs/corpus.md", place) == 6
+    (code,) = blocks("python", "docs/corpus.md")
+    said = subprocess.run([sys.executable, "-c", code], cwd=place, check=True, capture_output=True, text=True).stdout
+    assert said.startswith("['[CLS]', ")
 
 
 def test_make_has_the_two_targets_it_names():
