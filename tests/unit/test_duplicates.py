@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bertkit.corpus.preparing import duplicates
-from bertkit.corpus.preparing.assemble import choose
+from bertkit.corpus.preparing.assemble import Choice, choose
 from bertkit.corpus.preparing.documents import KEPT, REASONS, Documents
 from bertkit.corpus.preparing.fingerprints import SHINGLE, agreement, line_hash, signatures, text_hash
 from bertkit.text.chunks import ChunkTable
@@ -45,6 +45,10 @@ def in_parts(texts: list[str], size: int = 37) -> list[Documents]:
 
 def fates(texts: list[str], *, near: float | None = None, boilerplate: int | None = None):
     return choose(in_parts(texts), exact=True, near=near, boilerplate=boilerplate, min_characters=20)
+
+
+def twins(choice: Choice) -> dict[int, int]:
+    return dict(zip(*(column.tolist() for column in choice.twins.pairs()), strict=True))
 
 
 def paragraphs(english: list[str], count: int, words: int, seed: int) -> list[list[str]]:
@@ -83,7 +87,7 @@ def test_every_exact_duplicate_is_found_whatever_its_case_and_spaces(english: li
     choice = fates(originals + [text for _, text in copies])
     assert (choice.status[:400] == KEPT).all()
     assert (choice.status[400:] == DUPLICATE).all()
-    assert [choice.twins.of[400 + i] for i in range(300)] == [number for number, _ in copies]
+    assert [twins(choice)[400 + i] for i in range(300)] == [number for number, _ in copies]
 
 
 def test_the_work_done_in_rounds_gives_the_same(english: list[str], monkeypatch):
@@ -94,7 +98,7 @@ def test_the_work_done_in_rounds_gives_the_same(english: list[str], monkeypatch)
     rounds = fates(texts, near=0.8, boilerplate=3)
     assert (whole.status == rounds.status).all()
     assert (whole.boilerplate == rounds.boilerplate).all()
-    assert whole.twins.of == rounds.twins.of
+    assert twins(whole) == twins(rounds)
 
 
 @pytest.mark.parametrize("words", [100, 400])
@@ -110,8 +114,8 @@ def test_near_duplicates_at_the_threshold_are_found_and_others_are_not(english: 
     assert found.mean() >= 0.95
     with_far = fates(base + [" ".join(text) for text in far], near=0.8)
     assert (with_far.status[300:] == NEAR)[~alone].mean() <= 0.01
-    twins = [with_near.twins.of.get(300 + i) == i for i in np.flatnonzero(~alone).tolist()]
-    assert np.mean(twins) >= 0.95
+    originals_named = [twins(with_near).get(300 + i) == i for i in np.flatnonzero(~alone).tolist()]
+    assert np.mean(originals_named) >= 0.95
 
 
 def test_unrelated_documents_are_no_near_duplicates(english: list[str]):
@@ -139,7 +143,7 @@ def test_of_a_chain_of_near_duplicates_only_those_with_a_kept_twin_go(english: l
     for _ in range(6):
         chain.append(changed(chain[-1], 0.85, draw))
     choice = fates([" ".join(text) for text in chain], near=0.8)
-    for document, twin in choice.twins.of.items():
+    for document, twin in twins(choice).items():
         assert choice.status[document] == NEAR
         assert choice.status[twin] == KEPT
     assert choice.status[0] == KEPT

@@ -71,7 +71,7 @@ def prepare(
         str, typer.Option(help="Chinese words from a segmenter: auto (if installed), yes or no.")
     ] = "auto",
     validation: Annotated[float, typer.Option(min=0, max=0.5, help="The share of documents held out.")] = 0.01,
-    shard_tokens: Annotated[int, typer.Option(min=1, help="Tokens in a shard.")] = 2**25,
+    shard_tokens: Annotated[int, typer.Option(min=1, help="Tokens in a shard.")] = 2**24,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes. [one for each core]")] = None,
     overwrite: Overwrite = False,
 ) -> None:

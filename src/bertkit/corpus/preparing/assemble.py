@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,7 @@ class Choice:
 
 
 def choose(
-    parts: Sequence[Documents],
+    parts: Iterable[Documents],
     *,
     exact: bool,
     near: float | None,
@@ -38,7 +38,7 @@ def choose(
     min_characters: int,
 ) -> Choice:
     """Settle every document's fate. `near` is a Jaccard index, `boilerplate` a number of documents; None: not done."""
-    status = np.concatenate([part.document_status for part in parts]) if parts else np.zeros(0, np.uint8)
+    status = np.concatenate([np.array(part.document_status) for part in parts])
     twins = Twins()
     if exact:
         drop_exact(parts, status, twins)
@@ -68,7 +68,7 @@ def in_validation(part: Documents, share: float) -> Array:
 def write_shards(
     folder: Path,
     split: str,
-    parts: Sequence[Documents],
+    parts: Iterable[Documents],
     choice: Choice,
     *,
     validation: float,
@@ -115,7 +115,7 @@ class _Piece:
     document_sentences: Array
 
 
-def _kept(parts: Sequence[Documents], choice: Choice, split: str, validation: float, skip: int) -> Iterator[_Piece]:
+def _kept(parts: Iterable[Documents], choice: Choice, split: str, validation: float, skip: int) -> Iterator[_Piece]:
     start = 0
     for part in parts:
         kept = choice.status[start : start + len(part)] == KEPT

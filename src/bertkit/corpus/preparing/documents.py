@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,6 +113,32 @@ class Part(NamedTuple):
     counts: Counter[str]
     bytes_read: int
     cursor: Cursor
+
+
+class PartFiles:
+    """The parts in a folder, each opened when its turn comes and let go of after it: a large corpus has thousands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.paths = part_paths(folder)
+
+    def __iter__(self) -> Iterator[Part]:
+        return map(open_part, self.paths)
+
+    @property
+    def documents(self) -> Iterable[Documents]:
+        return _DocumentsOf(self)
+
+
+class _DocumentsOf:
+    def __init__(self, parts: PartFiles) -> None:
+        self.parts = parts
+
+    def __iter__(self) -> Iterator[Documents]:
+        return (part.documents for part in self.parts)
+
+
+def part_paths(folder: Path) -> list[Path]:
+    return sorted(folder.glob("part-*.safetensors"))
 
 
 def open_part(path: Path) -> Part:

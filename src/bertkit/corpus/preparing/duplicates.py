@@ -2,12 +2,12 @@
 
 All of it is sorting: of hashes, and of groups of a signature's numbers, in which equal things come to lie side by side.
 When there is more than fits in memory, it is done in several rounds over a part of the hashes each; memory does not
-grow with the corpus, apart from a byte for each document.
+grow with the corpus, apart from a byte for each document and some more for each duplicate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from math import ceil, sqrt
 
 import numpy as np
@@ -34,13 +34,21 @@ class Twins:
     """For documents that are left out as duplicates, the earlier document that stays instead."""
 
     def __init__(self) -> None:
-        self.of: dict[int, int] = {}
+        self._documents: list[Array] = [np.zeros(0, np.int64)]
+        self._firsts: list[Array] = [np.zeros(0, np.int64)]
 
     def add(self, documents: Array, firsts: Array) -> None:
-        self.of.update(zip(documents.tolist(), firsts.tolist(), strict=True))
+        self._documents.append(documents)
+        self._firsts.append(firsts)
+
+    def pairs(self) -> tuple[Array, Array]:
+        """The documents, sorted, and for each of them the one that stays."""
+        documents, firsts = np.concatenate(self._documents), np.concatenate(self._firsts)
+        order = np.argsort(documents)
+        return documents[order], firsts[order]
 
 
-def drop_exact(parts: Sequence[Documents], status: Array, twins: Twins) -> None:
+def drop_exact(parts: Iterable[Documents], status: Array, twins: Twins) -> None:
     """Of documents with the same hash keep the first."""
     rounds = ceil(len(status) / AT_ONCE) or 1
     for number in range(rounds):
@@ -58,7 +66,7 @@ def drop_exact(parts: Sequence[Documents], status: Array, twins: Twins) -> None:
         twins.add(document[same], first[same])
 
 
-def drop_near(parts: Sequence[Documents], status: Array, twins: Twins, threshold: float) -> None:
+def drop_near(parts: Iterable[Documents], status: Array, twins: Twins, threshold: float) -> None:
     """Of documents that share most of their word sequences keep the first.
 
     The Jaccard index is estimated from signatures, with a known error; to find those at the threshold itself, pairs
@@ -68,14 +76,17 @@ def drop_near(parts: Sequence[Documents], status: Array, twins: Twins, threshold
     edges = [pair for band in range(0, SIGNATURE - BAND + 1, BAND) for pair in _alike(parts, status, band, lowest)]
     if not edges:
         return
+    dropped = []
     found = np.unique(np.concatenate(edges), axis=0)  # later document, earlier document
     for later, earlier in found.tolist():  # sorted, so it is settled by now whether the earlier one stays
         if status[later] == KEPT and status[earlier] == KEPT:
             status[later] = NEAR_DUPLICATE
-            twins.of[later] = earlier
+            dropped.append((later, earlier))
+    pairs = np.array(dropped, np.int64).reshape(-1, 2)
+    twins.add(pairs[:, 0], pairs[:, 1])
 
 
-def _alike(parts: Sequence[Documents], status: Array, band: int, lowest: float) -> Iterator[Array]:
+def _alike(parts: Iterable[Documents], status: Array, band: int, lowest: float) -> Iterator[Array]:
     """Pairs (later, earlier) of documents that agree in this band of their signatures, and in enough of the rest."""
     rounds = ceil(len(status) / AT_ONCE) or 1
     for number in range(rounds):
@@ -105,7 +116,7 @@ def _alike(parts: Sequence[Documents], status: Array, band: int, lowest: float) 
             document, key = document[~alike], key[~alike]
 
 
-def _agree(parts: Sequence[Documents], left: Array, right: Array, lowest: float) -> Array:
+def _agree(parts: Iterable[Documents], left: Array, right: Array, lowest: float) -> Array:
     answer = np.zeros(len(left), bool)
     for start in range(0, len(left), 65_536):
         some = slice(start, start + 65_536)
@@ -113,7 +124,7 @@ def _agree(parts: Sequence[Documents], left: Array, right: Array, lowest: float)
     return answer
 
 
-def _signatures(parts: Sequence[Documents], documents: Array) -> Array:
+def _signatures(parts: Iterable[Documents], documents: Array) -> Array:
     rows = np.empty((len(documents), SIGNATURE), np.uint16)
     for start, part in _numbered(parts):
         here = (documents >= start) & (documents < start + len(part))
@@ -121,7 +132,7 @@ def _signatures(parts: Sequence[Documents], documents: Array) -> Array:
     return rows
 
 
-def repeated_lines(parts: Sequence[Documents], status: Array, documents_with_it: int) -> Array:
+def repeated_lines(parts: Iterable[Documents], status: Array, documents_with_it: int) -> Array:
     """The hashes, sorted, of lines that stand in at least so many of the documents that are kept.
 
     Documents of a single line are left out: there a line that comes again is the whole document.
@@ -157,7 +168,7 @@ def _first_of_each_run(values: Array, goes_on: Array) -> Array:
     return first
 
 
-def _numbered(parts: Sequence[Documents]) -> Iterator[tuple[int, Documents]]:
+def _numbered(parts: Iterable[Documents]) -> Iterator[tuple[int, Documents]]:
     """Each part with the number of its first document."""
     start = 0
     for part in parts:

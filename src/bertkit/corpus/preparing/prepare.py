@@ -21,7 +21,7 @@ from typing import Any
 from bertkit.corpus.folder import FORMAT, MANIFEST, SPLITS, CorpusFolder
 from bertkit.corpus.preparing.assemble import Choice, choose, write_shards
 from bertkit.corpus.preparing.digest import Digester, DigestSettings
-from bertkit.corpus.preparing.documents import Cursor, Digest, Part, open_part, save_part
+from bertkit.corpus.preparing.documents import Cursor, Digest, PartFiles, open_part, part_paths, save_part
 from bertkit.corpus.preparing.progress import Progress
 from bertkit.corpus.preparing.report import drops, make_report, write_dropped, write_quarantine
 from bertkit.corpus.preparing.resume import blocks_from, claim, require_same_plan, source_facts
@@ -47,7 +47,7 @@ class Recipe:
     boilerplate: int | None = 20
     """A line in so many documents is boilerplate; None: all lines stay."""
     validation: float = 0.01
-    shard_tokens: int = 2**25
+    shard_tokens: int = 2**24
     strict: bool = False
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ def prepare(
         with atomic_folder(work / "tokenizer", overwrite=True) as folder:
             tokenizer.save(folder)
         _read(work, sources, recipe, workers, part_bytes, progress)
-        parts = [open_part(path) for path in sorted(work.glob("part-*.safetensors"))]
+        parts = PartFiles(work)
         choice = _choose(parts, recipe, progress)
         shards = _write(out, parts, choice, recipe, tokenizer.sha256(), progress)
         _finish(out, tokenizer, plan, shards, parts, choice, sources, not_text, recipe)
@@ -122,7 +122,7 @@ def _read(
     work: Path, sources: Sequence[Source], recipe: Recipe, workers: int, part_bytes: int, progress: Progress
 ) -> None:
     """Stage one: parts, from the first that is missing on."""
-    parts = sorted(work.glob("part-*.safetensors"))
+    parts = part_paths(work)
     last = open_part(parts[-1]) if parts else None
     cursor = last.cursor if last else Cursor()
     if cursor.finished:
@@ -154,10 +154,10 @@ def _first_problem(problem: dict[str, Any]) -> InputError:
     return InputError(f"{place}: {problem['reason']}", remedy)
 
 
-def _choose(parts: Sequence[Part], recipe: Recipe, progress: Progress) -> Choice:
+def _choose(parts: PartFiles, recipe: Recipe, progress: Progress) -> Choice:
     with progress.working("finding duplicates and repeated lines"):
         return choose(
-            [part.documents for part in parts],
+            parts.documents,
             exact=recipe.exact_duplicates,
             near=recipe.near_duplicates,
             boilerplate=recipe.boilerplate,
@@ -166,14 +166,14 @@ def _choose(parts: Sequence[Part], recipe: Recipe, progress: Progress) -> Choice
 
 
 def _write(
-    out: Path, parts: Sequence[Part], choice: Choice, recipe: Recipe, tokenizer_hash: str, progress: Progress
+    out: Path, parts: PartFiles, choice: Choice, recipe: Recipe, tokenizer_hash: str, progress: Progress
 ) -> list[tuple[str, str]]:
     def names() -> Iterator[tuple[str, str]]:
         for split in SPLITS:
             for name in write_shards(
                 out,
                 split,
-                [part.documents for part in parts],
+                parts.documents,
                 choice,
                 validation=recipe.validation,
                 shard_tokens=recipe.shard_tokens,
@@ -190,7 +190,7 @@ def _finish(
     tokenizer: Tokenizer,
     plan: dict[str, Any],
     shards: Sequence[tuple[str, str]],
-    parts: Sequence[Part],
+    parts: PartFiles,
     choice: Choice,
     sources: Sequence[Source],
     not_text: Sequence[NotText],

@@ -12,7 +12,7 @@ import numpy as np
 
 from bertkit.corpus.folder import SPLITS
 from bertkit.corpus.preparing.assemble import Choice
-from bertkit.corpus.preparing.documents import KEPT, REASONS, Part
+from bertkit.corpus.preparing.documents import KEPT, REASONS, PartFiles
 from bertkit.corpus.reading.sources import NotText, Source
 from bertkit.corpus.shards import Array, Shard, open_shard
 from bertkit.files import atomic_file
@@ -24,7 +24,7 @@ STEPS = ("repair", "html", "controls", "whitespace", "unwrap")
 def make_report(
     out: Path,
     shards: Sequence[tuple[str, str]],
-    parts: Sequence[Part],
+    parts: PartFiles,
     choice: Choice,
     counts: Counter[str],
     tokenizer: Tokenizer,
@@ -89,7 +89,7 @@ def _token_ends(shard: Shard) -> Array:
     return ends
 
 
-def _boilerplate(parts: Sequence[Part], choice: Choice) -> dict[str, int]:
+def _boilerplate(parts: PartFiles, choice: Choice) -> dict[str, int]:
     lines = characters = start = 0
     for part in parts:
         documents = part.documents
@@ -119,7 +119,7 @@ def _histogram(octaves: Array) -> dict[str, int]:
     }
 
 
-def write_quarantine(path: Path, not_text: Sequence[NotText], parts: Sequence[Part]) -> int:
+def write_quarantine(path: Path, not_text: Sequence[NotText], parts: PartFiles) -> int:
     """Each file and record that could not be read, where, and why; gives their number."""
     count = 0
     with atomic_file(path) as file:
@@ -132,17 +132,36 @@ def write_quarantine(path: Path, not_text: Sequence[NotText], parts: Sequence[Pa
     return count + len(not_text)
 
 
-def write_dropped(path: Path, parts: Sequence[Part], choice: Choice, sources: Sequence[Source]) -> None:
+def write_dropped(path: Path, parts: PartFiles, choice: Choice, sources: Sequence[Source]) -> None:
     """Each document that was left out: where it stood, why, and for duplicates where the one that stays stands."""
-    origins = np.concatenate([part.documents.document_sources for part in parts])
-    places = np.concatenate([part.documents.document_places for part in parts])
-
-    def place(document: int) -> dict[str, Any]:
-        return {"file": sources[int(origins[document])].path, "line": int(places[document])}
-
+    duplicates, firsts = choice.twins.pairs()
+    wanted, place_of_first = _places(parts, firsts)
+    start = 0
     with atomic_file(path) as file:
-        for document in np.flatnonzero(choice.status != KEPT).tolist():
-            entry = {**place(document), "reason": REASONS[int(choice.status[document])]}
-            if document in choice.twins.of:
-                entry["same_as"] = place(choice.twins.of[document])
-            file.write((json.dumps(entry, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
+        for documents in parts.documents:
+            for number in np.flatnonzero(choice.status[start : start + len(documents)] != KEPT).tolist():
+                document = start + number
+                entry = _place(sources, documents.document_sources[number], documents.document_places[number])
+                entry["reason"] = REASONS[int(choice.status[document])]
+                twin = int(np.searchsorted(duplicates, document))
+                if twin < len(duplicates) and duplicates[twin] == document:
+                    entry["same_as"] = _place(sources, *place_of_first[np.searchsorted(wanted, firsts[twin])])
+                file.write((json.dumps(entry, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
+            start += len(documents)
+
+
+def _place(sources: Sequence[Source], source: int, line: int) -> dict[str, Any]:
+    return {"file": sources[int(source)].path, "line": int(line)}
+
+
+def _places(parts: PartFiles, documents: Array) -> tuple[Array, Array]:
+    """These documents, sorted, each once, and for each of them its source and its line."""
+    wanted = np.unique(documents)
+    found = np.zeros((len(wanted), 2), np.uint64)
+    start = 0
+    for part in parts.documents:
+        here = slice(*np.searchsorted(wanted, [start, start + len(part)]))
+        numbers = wanted[here] - start
+        found[here, 0], found[here, 1] = part.document_sources[numbers], part.document_places[numbers]
+        start += len(part)
+    return wanted, found
