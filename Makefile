@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet --con
 .PHONY: help demo test test-all lint format bench clean lock
 
 help:
-	@echo "make demo      build, save, reload and inspect a tiny BERT, offline"
+	@echo "make demo      raw text to a tiny BERT, offline: vocabulary, corpus, model"
 	@echo "make test      the test suite; make test-all adds the slow tests"
 	@echo "make lint      ruff and mypy (strict); make format applies ruff's fixes"
 	@echo "make bench     the benchmarks, side by side with other libraries (DATA=folder)"
@@ -34,6 +34,7 @@ format: $(VENV)/.dev
 DATA ?= data
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/embed.py --data $(DATA)
+	$(BIN)/python benchmarks/prepare.py --data $(DATA)
 
 # A stamp is written only after its install has succeeded, so an interrupted set-up is simply done again.
 $(VENV)/.created:

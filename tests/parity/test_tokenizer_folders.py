@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from bertkit.errors import TokenizerError
 from bertkit.text.families import BERT, FAMILIES
-from bertkit.text.recipe import Recipe
+from bertkit.text.recipe import VocabularyRecipe
 from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train
@@ -27,7 +27,7 @@ KINDS = [(family, cased) for family in FAMILIES for cased in (False, True) if ca
 def folder(request, tmp_path_factory, english: list[str]) -> Path:
     family, cased = request.param
     extra = [" ".join(ALPHABETS[name]) for name in ALPHABETS if name not in ("control", "private and unassigned")]
-    recipe = Recipe(
+    recipe = VocabularyRecipe(
         family,
         vocab_size=6000,
         lowercase=False if cased else None,
@@ -108,7 +108,7 @@ def test_the_family_is_known_without_its_class(folder: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("family", ["roberta", "gpt2", "albert"])
 def test_other_families_and_other_kinds_are_refused(family, tmp_path: Path, english):
-    train(draw_sample(english[:200]), Recipe(family, vocab_size=400)).tokenizer.save(tmp_path)
+    train(draw_sample(english[:200]), VocabularyRecipe(family, vocab_size=400)).tokenizer.save(tmp_path)
     with pytest.raises(TokenizerError, match="tokenizer, and BERT's is WordPiece"):
         Tokenizer.open(tmp_path, family=BERT)
     settings = json.loads((tmp_path / "tokenizer_config.json").read_text())

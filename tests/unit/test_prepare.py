@@ -179,11 +179,11 @@ def test_a_corpus_of_another_tokenizer_is_refused_with_both_hashes(
 
 @pytest.mark.parametrize("family", ["roberta", "albert"])
 def test_other_tokenizers_keep_sentences_words_and_text(tmp_path: Path, english: list[str], family: str):
-    from bertkit.text.recipe import Recipe as Vocabulary
+    from bertkit.text.recipe import VocabularyRecipe
     from bertkit.text.sample import draw_sample
     from bertkit.text.train import train
 
-    trained = train(draw_sample(english[:1500]), Vocabulary(family, vocab_size=1000)).tokenizer
+    trained = train(draw_sample(english[:1500]), VocabularyRecipe(family, vocab_size=1000)).tokenizer
     documents = [" ".join(english[i : i + 4]).lower() for i in range(0, 400, 4)]
     recipe = Recipe(**{**vars(KEEP_ALL), "validation": 0.0})
     corpus = prepare([lines_of(documents, tmp_path / "a.jsonl")], trained, tmp_path / "out", recipe)

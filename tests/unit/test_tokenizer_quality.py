@@ -5,7 +5,7 @@ import pytest
 from bertkit.errors import InputError
 from bertkit.text.families import BERT, assemble
 from bertkit.text.quality import measure
-from bertkit.text.recipe import Recipe
+from bertkit.text.recipe import VocabularyRecipe
 from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer, wordpiece
 from bertkit.text.train import train
@@ -46,7 +46,9 @@ def test_words_are_counted_alike_for_every_kind(english):
     sample = draw_sample([*english, "我们喜欢学习自然语言处理。"] * 2)
     texts = [text for text, _ in sample.held_out] + ["我们喜欢 tokenizers!"]
     families = ("bert", "gpt2", "albert")
-    figures = [measure(train(sample, Recipe(family, vocab_size=1500)).tokenizer, texts) for family in families]
+    figures = [
+        measure(train(sample, VocabularyRecipe(family, vocab_size=1500)).tokenizer, texts) for family in families
+    ]
     assert len({quality.words for quality in figures}) == 1
     for quality in figures:
         assert 1 < quality.pieces_per_word < 2
@@ -55,7 +57,7 @@ def test_words_are_counted_alike_for_every_kind(english):
 
 
 def test_a_character_in_several_bytes_is_not_whole(english):
-    tokenizer = train(draw_sample(english[:200]), Recipe("gpt2", vocab_size=400)).tokenizer
+    tokenizer = train(draw_sample(english[:200]), VocabularyRecipe("gpt2", vocab_size=400)).tokenizer
     quality = measure(tokenizer, ["龘"])
     assert (quality.words, quality.pieces, quality.whole_words) == (1, 3, 0)
 

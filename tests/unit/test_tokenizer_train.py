@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bertkit.errors import BertkitError, TokenizerError
 from bertkit.text.families import FAMILIES
-from bertkit.text.recipe import Recipe
+from bertkit.text.recipe import VocabularyRecipe
 from bertkit.text.sample import Sample, draw_sample, parts
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train
@@ -28,7 +28,7 @@ def sample(english: list[str]) -> Sample:
 
 
 def learned(sample: Sample, family: str = "bert", **settings: object) -> Tokenizer:
-    return train(sample, Recipe(family, **{"vocab_size": 1500, **settings})).tokenizer
+    return train(sample, VocabularyRecipe(family, **{"vocab_size": 1500, **settings})).tokenizer
 
 
 @pytest.mark.parametrize("module", ["families", "sample", "alphabet", "recipe", "train"])
@@ -41,14 +41,14 @@ def test_the_examples_in_the_docs_are_true(module):
 TRAINING = """
 import hashlib, random, sys
 from pydoc_data.topics import topics
-from bertkit.text.recipe import Recipe
+from bertkit.text.recipe import VocabularyRecipe
 from bertkit.text.sample import draw_sample
 from bertkit.text.train import train
 lines = [line for text in topics.values() for line in text.splitlines()] + {chinese!r} * 3
 random.Random(int(sys.argv[1])).shuffle(lines)
 sample = draw_sample(lines)
 for family in ("bert", "roberta", "gpt2", "albert"):
-    tokenizer = train(sample, Recipe(family, vocab_size=1500, words=["widget"], special_tokens=["[ENT]"])).tokenizer
+    tokenizer = train(sample, VocabularyRecipe(family, vocab_size=1500, words=["widget"], special_tokens=["[ENT]"])).tokenizer
     print(family, hashlib.sha256(tokenizer.backend.to_str(pretty=True).encode()).hexdigest())
 """
 
@@ -131,17 +131,17 @@ def test_case_is_folded_unless_cased(sample):
 
 
 def test_rare_characters_are_unknown_and_said(english):
-    trained = train(draw_sample([*english[:500] * 2, "ℵ ℶℶ"], hold_out=False), Recipe(vocab_size=900))
+    trained = train(draw_sample([*english[:500] * 2, "ℵ ℶℶ"], hold_out=False), VocabularyRecipe(vocab_size=900))
     assert any("unknown: 1 (" in note and note.endswith(": ℵ") for note in trained.notes)
     tokenizer = trained.tokenizer
     assert tokenizer.encode("ℵ").ids == [tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id]
     assert tokenizer.unk_id not in tokenizer.encode("ℶℶ").ids
-    limited = train(draw_sample(english), Recipe(vocab_size=900, max_alphabet=20))
+    limited = train(draw_sample(english), VocabularyRecipe(vocab_size=900, max_alphabet=20))
     assert sum(len(piece) == 1 for piece in limited.tokenizer.backend.get_vocab()) == 20
 
 
 def test_a_vocabulary_full_of_characters_is_said(sample):
-    notes = train(sample, Recipe(vocab_size=230, min_frequency=3)).notes
+    notes = train(sample, VocabularyRecipe(vocab_size=230, min_frequency=3)).notes
     assert any("single characters take" in note for note in notes)
 
 
@@ -210,7 +210,7 @@ def test_a_special_token_that_the_family_lacks_is_named(sample):
 )
 def test_what_cannot_be_learned_is_said_in_a_line(sample, settings, message):
     with pytest.raises(BertkitError, match=message):
-        train(sample, Recipe(**settings))
+        train(sample, VocabularyRecipe(**settings))
 
 
 def test_no_text_is_said():
@@ -262,5 +262,5 @@ def test_parts_are_short_and_together_the_text(text, limit):
 
 
 def test_lone_surrogates_do_no_harm():
-    tokenizer = train(draw_sample(["one \ud800 two"] * 12, hold_out=False), Recipe(vocab_size=60)).tokenizer
+    tokenizer = train(draw_sample(["one \ud800 two"] * 12, hold_out=False), VocabularyRecipe(vocab_size=60)).tokenizer
     assert tokenizer.encode("one").tokens == ["[CLS]", "one", "[SEP]"]

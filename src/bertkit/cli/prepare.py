@@ -189,7 +189,7 @@ def _tokenizer(
 def _train(inputs: list[str], recipe: Recipe, vocab_size: int, bars: CorpusBars) -> Tokenizer:
     from bertkit.corpus.preparing.cleaning import clean
     from bertkit.corpus.reading.readers import find_sources, read_texts
-    from bertkit.text.recipe import Recipe as Vocabulary
+    from bertkit.text.recipe import VocabularyRecipe
     from bertkit.text.sample import draw_sample
     from bertkit.text.train import train
 
@@ -207,7 +207,7 @@ def _train(inputs: list[str], recipe: Recipe, vocab_size: int, bars: CorpusBars)
         )
         sample = draw_sample((clean(text, cleaning).text for text in texts), hold_out=False)
     with bars.working("learning a vocabulary"):
-        tokenizer, notes = train(sample, Vocabulary(vocab_size=vocab_size))
+        tokenizer, notes = train(sample, VocabularyRecipe(vocab_size=vocab_size))
     for message in notes:
         note(message)
     note(f"no --tokenizer was named: {tokenizer.vocab_size:,} pieces were learned from the text (WordPiece, uncased)")

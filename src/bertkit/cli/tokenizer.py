@@ -61,13 +61,13 @@ def train(
     """
     from bertkit.files import atomic_folder, refuse_existing, to_json
     from bertkit.text.quality import measure
-    from bertkit.text.recipe import Recipe
+    from bertkit.text.recipe import VocabularyRecipe
     from bertkit.text.sample import draw_sample
     from bertkit.text.train import train as learn
 
     given_texts([*(special or []), *(word or [])])
     refuse_existing(out, overwrite=overwrite)
-    recipe = Recipe(
+    recipe = VocabularyRecipe(
         family,
         vocab_size=vocab_size,
         min_frequency=min_frequency,

@@ -19,10 +19,10 @@ MAX_ALPHABET = 6000
 
 
 @dataclass(frozen=True)
-class Recipe:
+class VocabularyRecipe:
     """A vocabulary to learn: WordPiece for bert, byte-level BPE for roberta and gpt2, Unigram for albert.
 
-    >>> Recipe("albert", special_tokens=["[ENT]"]).specials
+    >>> VocabularyRecipe("albert", special_tokens=["[ENT]"]).specials
     ['<pad>', '<unk>', '[CLS]', '[SEP]', '[MASK]', '[ENT]']
     """
 

@@ -21,7 +21,7 @@ from bertkit.errors import InputError, UsageError
 from bertkit.text.alphabet import Alphabet, find_alphabet
 from bertkit.text.extra_words import add_to_bpe, add_to_unigram, check_words
 from bertkit.text.families import WORD_START, assemble
-from bertkit.text.recipe import MIN_FREQUENCY, Recipe
+from bertkit.text.recipe import MIN_FREQUENCY, VocabularyRecipe
 from bertkit.text.sample import Sample, draw_sample
 from bertkit.text.tokenizer import Tokenizer, wordpiece
 
@@ -38,14 +38,14 @@ class Trained(NamedTuple):
     """What a user should know of the vocabulary."""
 
 
-def train(sample: Sample, recipe: Recipe | None = None) -> Trained:
+def train(sample: Sample, recipe: VocabularyRecipe | None = None) -> Trained:
     """Learn a vocabulary from a sample of texts.
 
-    >>> recipe = Recipe(vocab_size=30, words=["dog"])
+    >>> recipe = VocabularyRecipe(vocab_size=30, words=["dog"])
     >>> train(draw_sample(["the cat and the hat"] * 5), recipe).tokenizer.encode("The dog!").tokens
     ['[CLS]', 'the', 'dog', '[UNK]', '[SEP]']
     """
-    recipe = recipe or Recipe()
+    recipe = recipe or VocabularyRecipe()
     if not sample.texts:
         raise InputError("there is no text to learn a vocabulary from", "Give files with text in them.")
     learn = {"wordpiece": _learn_wordpiece, "bpe": _learn_bpe, "unigram": _learn_unigram}[recipe.kin.kind]
@@ -64,11 +64,11 @@ def train_wordpiece(
     texts: Iterable[str], *, vocab_size: int | None = None, lowercase: bool = True, min_frequency: int = MIN_FREQUENCY
 ) -> Tokenizer:
     """BERT's tokenizer with a vocabulary learned from all of the texts."""
-    recipe = Recipe(vocab_size=vocab_size, lowercase=lowercase, min_frequency=min_frequency)
+    recipe = VocabularyRecipe(vocab_size=vocab_size, lowercase=lowercase, min_frequency=min_frequency)
     return train(draw_sample(texts, hold_out=False), recipe).tokenizer
 
 
-def _learn_wordpiece(texts: list[tuple[str, int]], recipe: Recipe) -> tuple[models.Model, list[str]]:
+def _learn_wordpiece(texts: list[tuple[str, int]], recipe: VocabularyRecipe) -> tuple[models.Model, list[str]]:
     splitter = pre_tokenizers.BertPreTokenizer()
     alphabet = _alphabet(texts, splitter, recipe)
     characters = [*alphabet.characters, *(f"##{character}" for character in alphabet.continuing)]
@@ -90,7 +90,7 @@ def _learn_wordpiece(texts: list[tuple[str, int]], recipe: Recipe) -> tuple[mode
     return wordpiece(json.loads(learner.to_str())["model"]["vocab"]), notes
 
 
-def _learn_bpe(texts: list[tuple[str, int]], recipe: Recipe) -> tuple[models.Model, list[str]]:
+def _learn_bpe(texts: list[tuple[str, int]], recipe: VocabularyRecipe) -> tuple[models.Model, list[str]]:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     least = len(recipe.specials) + len(alphabet)
     trainer = BpeTrainer(
@@ -108,7 +108,7 @@ def _learn_bpe(texts: list[tuple[str, int]], recipe: Recipe) -> tuple[models.Mod
     return add_to_bpe(recipe.normal_words, list(learned["vocab"]), merges, least, recipe.size), []
 
 
-def _learn_unigram(texts: list[tuple[str, int]], recipe: Recipe) -> tuple[models.Model, list[str]]:
+def _learn_unigram(texts: list[tuple[str, int]], recipe: VocabularyRecipe) -> tuple[models.Model, list[str]]:
     splitter: Any = recipe.blank().pre_tokenizer
     alphabet = _alphabet(texts, splitter, recipe)
     characters = sorted({*alphabet.characters, WORD_START})
@@ -151,7 +151,7 @@ def _level_rescued(scores: dict[str, float]) -> None:
         step += 1
 
 
-def _affordable(sample: Sample, recipe: Recipe) -> tuple[list[tuple[str, int]], list[str]]:
+def _affordable(sample: Sample, recipe: VocabularyRecipe) -> tuple[list[tuple[str, int]], list[str]]:
     """The texts of the sample, normalized, up to where their different words together get too large to learn from; and
     a note if that is not all of them. The sample is sorted by a hash, so the choice is the same for the same text."""
     normalizer: Any = recipe.blank().normalizer
@@ -169,7 +169,7 @@ def _affordable(sample: Sample, recipe: Recipe) -> tuple[list[tuple[str, int]], 
     return texts, []
 
 
-def _alphabet(texts: list[tuple[str, int]], splitter: Any, recipe: Recipe) -> Alphabet:
+def _alphabet(texts: list[tuple[str, int]], splitter: Any, recipe: VocabularyRecipe) -> Alphabet:
     alphabet = find_alphabet(texts, splitter, min_frequency=recipe.min_frequency, limit=recipe.max_alphabet)
     if not alphabet.characters:
         raise InputError(
@@ -187,7 +187,7 @@ def _repeated(texts: Iterable[tuple[str, int]], alphabet: Alphabet | None = None
             yield cleaned
 
 
-def _room(least: int, characters: int, alphabet: Alphabet, recipe: Recipe) -> list[str]:
+def _room(least: int, characters: int, alphabet: Alphabet, recipe: VocabularyRecipe) -> list[str]:
     """Refuse a vocabulary without room for what must be in it, and say what the characters leave of it."""
     if least > recipe.size:
         raise UsageError(
