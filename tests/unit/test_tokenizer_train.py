@@ -48,7 +48,8 @@ lines = [line for text in topics.values() for line in text.splitlines()] + {chin
 random.Random(int(sys.argv[1])).shuffle(lines)
 sample = draw_sample(lines)
 for family in ("bert", "roberta", "gpt2", "albert"):
-    tokenizer = train(sample, VocabularyRecipe(family, vocab_size=1500, words=["widget"], special_tokens=["[ENT]"])).tokenizer
+    recipe = VocabularyRecipe(family, vocab_size=1500, words=["widget"], special_tokens=["[ENT]"])
+    tokenizer = train(sample, recipe).tokenizer
     print(family, hashlib.sha256(tokenizer.backend.to_str(pretty=True).encode()).hexdigest())
 """
 
