@@ -84,7 +84,7 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
                 os.fsync(file.fileno())
             temporary.chmod(0o666 & ~_umask())
             temporary.replace(path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -107,12 +107,12 @@ def atomic_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
             for file in temporary.iterdir():
                 file.chmod(0o666 & ~_umask())
                 _sync_file(file)
-            _sync_folder(temporary)
+            sync_folder(temporary)
             if path.exists():
                 _exchange(temporary, path)
             else:
                 temporary.rename(path)
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
@@ -182,7 +182,7 @@ def _sync_file(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
     if os.name != "posix":
         return
     handle = os.open(path, os.O_RDONLY)

@@ -181,7 +181,7 @@ def test_info_and_verify_name_a_damaged_shard(tmp_path: Path, documents: list[st
         (["prepare", "a.txt", "-o", "out", "--encoding", "utf-9"], 2, "utf-9"),
         (["prepare", "a.txt", "-o", "out", "--near-duplicates", "0.2"], 2, "0.5 to 1"),
         (["prepare", "a.txt", "-o", "out", "--words", "maybe"], 2, "auto, yes or no"),
-        (["prepare", "a.txt", "-o", "taken"], 3, "not empty"),
+        (["prepare", "a.txt", "-o", "taken"], 3, "holds other files"),
         (["prepare", "--verify", "taken"], 3, "no prepared corpus"),
     ],
 )

@@ -140,7 +140,7 @@ BAD: dict[str, tuple[str, bytes, list[tuple[int | None, str]]]] = {
     "JSON over many lines": (
         "a.json",
         b'[\n  {"text": "x"},\n  {"text": "y"}\n]\n',
-        [(1, "! one JSON value over many lines, not a JSON object a line")],
+        [(1, "! one JSON value for all, not a JSON object a line")],
     ),
     "a row with too many or too few columns": (
         "a.csv",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +19,7 @@ import pytest
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.preparing.documents import open_part
 from bertkit.corpus.preparing.prepare import prepare
-from bertkit.errors import CorpusError, WriteError
+from bertkit.errors import CorpusError, InputError, WriteError
 from bertkit.text.tokenizer import Tokenizer
 from corpora import RECIPE, contents, lines_of
 
@@ -41,7 +45,7 @@ if __name__ == "__main__":
         for name in ("replace", "rename", "unlink", "fsync", "rmdir"):
             setattr(os, name, count(getattr(os, name)))
     prepare([{source!r}], Tokenizer.open(Path({tokenizer!r})), Path({out!r}), RECIPE,
-            part_bytes=30_000, workers={workers})
+            part_bytes=30_000, workers={workers}, overwrite={overwrite})
 """
 
 
@@ -52,7 +56,9 @@ def undisturbed(tmp_path_factory, corpus_files: Path, tokenizer: Tokenizer) -> d
     return contents(out)
 
 
-def program(place: Path, source: Path, tokenizer: Tokenizer, *, workers: int = 1, deaths: int = 0) -> list[str]:
+def program(
+    place: Path, source: Path, tokenizer: Tokenizer, *, workers: int = 1, deaths: int = 0, overwrite: bool = False
+) -> list[str]:
     if not (place / "tokenizer").exists():
         (place / "tokenizer").mkdir(parents=True)
         tokenizer.save(place / "tokenizer")
@@ -65,50 +71,144 @@ def program(place: Path, source: Path, tokenizer: Tokenizer, *, workers: int = 1
             out=str(place / "out"),
             workers=workers,
             deaths=deaths,
+            overwrite=overwrite,
         )
     )
     return [sys.executable, str(script)]
 
 
-def test_thirty_kills_at_random_moments(tmp_path: Path, corpus_files: Path, tokenizer: Tokenizer, undisturbed):
-    """With worker processes, as the command line runs it. A kill comes at a random moment of what is left to do; when
-    a run gets through before its kill, the next begins from nothing."""
+def stage_of(out: Path) -> str:
+    """How far a run has come, from what lies in its folder."""
+    work = out / "work"
+    if (out / "corpus.json").exists():
+        return "finished"
+    if list((work / "finished").glob("*.safetensors")):
+        return "writing"
+    return "reading" if list(work.glob("part-*.safetensors")) else "starting"
+
+
+def wait_for(process: subprocess.Popen[bytes], out: Path, stage: str, more: int, deadline: float = 60) -> None:
+    """Until a run has reached a stage and written so many more files, or has ended."""
+    pattern = {"starting": "work/*", "reading": "work/part-*", "writing": "work/finished/*", "finished": "*"}[stage]
+    before = len(list(out.glob(pattern)))
+    end = time.monotonic() + deadline
+    while process.poll() is None and time.monotonic() < end:
+        if len(list(out.glob(pattern))) >= before + more:
+            return
+        time.sleep(0.0005)
+
+
+def test_thirty_kills_in_all_stages(tmp_path: Path, corpus_files: Path, tokenizer: Tokenizer, undisturbed):
+    """With worker processes, as the command line runs it: killed while it starts, reads, writes shards, moves them to
+    their place. Each run goes on from where the last one died; whenever one gets through, the result is compared and
+    the next begins from nothing."""
     command = program(tmp_path, corpus_files, tokenizer, workers=2)
-    draw = random.Random(11)
-    kills = finished = 0
-    longest = 2.5
-    while kills < 30:
-        start = time.monotonic()
-        process = subprocess.Popen(command, start_new_session=True)
-        try:
-            process.wait(draw.uniform(0.4, longest))
-            assert process.returncode == 0
-            longest = max(0.6, (time.monotonic() - start) * 1.05)
-            assert contents(tmp_path / "out") == undisturbed
-            subprocess.run(["rm", "-rf", str(tmp_path / "out")], check=True)
-            finished += 1
-        except subprocess.TimeoutExpired:
+    out, draw = tmp_path / "out", random.Random(11)
+    killed_in: Counter[str] = Counter()
+    finished = 0
+    while killed_in.total() < 30:
+        process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        stage = draw.choice(["starting", "reading", "reading", "writing", "writing"])
+        wait_for(process, out, stage, draw.randint(1, 3))
+        time.sleep(draw.uniform(0, 0.01))
+        if process.poll() is None:
             process.kill()  # the main process only: its workers must notice by themselves
-            process.wait()
-            kills += 1
+            killed_in[stage_of(out)] += 1
+        process.wait()
+        if process.returncode == 0:
+            assert contents(out) == undisturbed
+            shutil.rmtree(out)
+            finished += 1
     subprocess.run(command, check=True)
-    assert contents(tmp_path / "out") == undisturbed
-    assert kills == 30
+    assert contents(out) == undisturbed
+    assert killed_in["reading"] >= 5
+    assert killed_in["writing"] >= 5
 
 
-def test_death_before_every_step_on_the_disk(tmp_path: Path, corpus_files: Path, tokenizer: Tokenizer, undisturbed):
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_death_before_every_step_on_the_disk(
+    tmp_path: Path, corpus_files: Path, tokenizer: Tokenizer, undisturbed, overwrite: bool
+):
     """Every rename, removal and flush of the main process is the last thing before a death, one after another; each
-    run goes on from where the last one died."""
-    deaths = 0
-    for step in (*range(1, 12), *range(12, 60, 6)):
-        died = subprocess.run(program(tmp_path, corpus_files, tokenizer, deaths=step)).returncode
+    run goes on from where the last one died. Also where another corpus is there before, to be replaced."""
+    out = tmp_path / "out"
+    if overwrite:
+        prepare([str(corpus_files / "a.jsonl")], tokenizer, out, RECIPE)
+    stages = set()
+    for step in (*range(1, 16), *range(16, 400, 5)):
+        died = subprocess.run(program(tmp_path, corpus_files, tokenizer, deaths=step, overwrite=overwrite)).returncode
         if died == 0:
             break
         assert died == 137
-        deaths += 1
-    subprocess.run(program(tmp_path, corpus_files, tokenizer), check=True)
-    assert deaths >= 10
-    assert contents(tmp_path / "out") == undisturbed
+        stages.add(stage_of(out))
+    subprocess.run(program(tmp_path, corpus_files, tokenizer, overwrite=overwrite), check=True)
+    assert contents(out) == undisturbed
+    assert {"reading", "writing"} <= stages or overwrite
+
+
+def test_what_an_interrupted_replacement_left_is_not_taken_for_new_work(
+    tmp_path: Path, corpus_files: Path, tokenizer: Tokenizer, undisturbed
+):
+    """Shards and parts of another text, without the plan they belonged to."""
+    out = tmp_path / "out"
+    prepare([str(corpus_files / "a.jsonl")], tokenizer, out, RECIPE)
+    (out / "corpus.json").unlink()
+    (out / "work" / "finished").mkdir(parents=True)
+    (out / "work" / "bertkit.lock").touch()
+    for shard in out.glob("train-*"):
+        shutil.copy(shard, out / "work" / "finished")
+    prepare([str(corpus_files)], tokenizer, out, RECIPE, part_bytes=30_000)
+    assert contents(out) == undisturbed
+
+
+def test_a_failed_replacement_leaves_the_old_corpus(tmp_path: Path, corpus_files: Path, tokenizer: Tokenizer):
+    out = tmp_path / "out"
+    prepare([str(corpus_files / "b.txt")], tokenizer, out, RECIPE)
+    before = contents(out)
+    strict = replace(RECIPE, strict=True)
+    with pytest.raises(InputError, match="line 131"):
+        prepare([str(corpus_files / "a.jsonl")], tokenizer, out, strict, overwrite=True)
+    assert contents(out) == before
+    CorpusFolder(out)
+
+
+def test_after_a_failure_the_remedy_works(tmp_path: Path, corpus_files: Path, tokenizer: Tokenizer):
+    source, out = str(corpus_files / "a.jsonl"), tmp_path / "out"
+    with pytest.raises(InputError, match="line 131"):
+        prepare([source], tokenizer, out, replace(RECIPE, strict=True))
+    assert not out.exists()
+    assert prepare([source], tokenizer, out, RECIPE).report["read"]["quarantined"] == 3
+
+
+def test_results_among_the_inputs_are_not_read(tmp_path: Path, corpus_files: Path, tokenizer: Tokenizer):
+    texts = tmp_path / "texts"
+    shutil.copytree(corpus_files, texts)
+    first = contents(prepare([str(texts)], tokenizer, texts / "shards", RECIPE).path)
+    assert contents(prepare([str(texts)], tokenizer, texts / "shards", RECIPE).path) == first
+    assert contents(prepare([str(texts)], tokenizer, texts / "shards", RECIPE, overwrite=True).path) == first
+
+
+def test_other_text_on_standard_input_into_a_finished_folder_is_refused(
+    tmp_path: Path, tokenizer: Tokenizer, english: list[str]
+):
+    command = program(tmp_path, Path("-"), tokenizer)
+    for text, words in (
+        (english[:300], b""),
+        (english[:300], b""),
+        (english[300:600], b"is other text than was read here before"),
+    ):
+        done = subprocess.run(command, input="\n".join(text).encode(), capture_output=True)
+        assert (done.returncode == 0) == (words == b""), done.stderr
+        assert words in done.stderr
+
+
+def test_file_names_that_are_not_utf8(tmp_path: Path, tokenizer: Tokenizer, english: list[str]):
+    (tmp_path / "texts").mkdir()
+    for name, content in ((b"caf\xe9.txt", "\n".join(english[:50]).encode()), (b"bad\xff.txt", b"\x89PNG\r\n\x1a\n")):
+        (tmp_path / "texts" / os.fsdecode(name)).write_bytes(content)
+    corpus = prepare([str(tmp_path / "texts")], tokenizer, tmp_path / "out", replace(RECIPE, validation=0))
+    assert "caf\\xe9.txt" in json.loads((corpus.path / "sources.jsonl").read_text())["file"]
+    assert "bad\\xff.txt" in json.loads((corpus.path / "quarantine.jsonl").read_text())["file"]
 
 
 def test_workers_do_not_outlive_a_killed_parent(tmp_path: Path, corpus_files: Path, tokenizer: Tokenizer):
@@ -174,10 +274,10 @@ def test_an_unfinished_folder_is_no_corpus(tmp_path: Path, corpus_files: Path, t
 def test_going_on_with_other_settings_or_text_is_refused(tmp_path: Path, tokenizer: Tokenizer, english: list[str]):
     source = Path(lines_of(["\n".join(english[i : i + 9]) for i in range(0, 2700, 9)], tmp_path / "a.jsonl"))
     out = stop_half_way(tmp_path, source, tokenizer)
-    with pytest.raises(WriteError, match="another settings"):
+    with pytest.raises(WriteError, match="other settings"):
         prepare([str(source)], tokenizer, out, part_bytes=30_000)
     lines_of(english[:500], source)
-    with pytest.raises(WriteError, match="another text"):
+    with pytest.raises(WriteError, match="other text"):
         prepare([str(source)], tokenizer, out, RECIPE, part_bytes=30_000)
 
 
@@ -189,7 +289,7 @@ def test_other_text_on_standard_input_is_noticed(tmp_path: Path, tokenizer: Toke
     assert subprocess.run(command, input=first.encode()).returncode == 137
     command = program(tmp_path, Path("-"), tokenizer)
     other = subprocess.run(command, input=first[5000:].encode(), capture_output=True)
-    assert b"is not the text that the interrupted run was reading" in other.stderr
+    assert b"is other text than was read here before" in other.stderr
     subprocess.run(command, input=first.encode(), check=True)
     CorpusFolder(tmp_path / "out").verify()
 
@@ -197,7 +297,7 @@ def test_other_text_on_standard_input_is_noticed(tmp_path: Path, tokenizer: Toke
 def test_two_runs_in_one_folder_are_refused(tmp_path: Path, corpus_files: Path, tokenizer: Tokenizer):
     from bertkit.corpus.preparing.resume import claim
 
-    with claim(tmp_path / "out", overwrite=False), pytest.raises(WriteError, match="another process"):
+    with claim(tmp_path / "out"), pytest.raises(WriteError, match="another process"):
         prepare([str(corpus_files)], tokenizer, tmp_path / "out", RECIPE)
     prepare([str(corpus_files)], tokenizer, tmp_path / "out", RECIPE)
 
@@ -206,7 +306,7 @@ def test_a_folder_with_other_things_is_left_alone(tmp_path: Path, corpus_files: 
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("three years of work")
     for overwrite in (False, True):
-        with pytest.raises(WriteError, match="not empty"):
+        with pytest.raises(WriteError, match="holds other files"):
             prepare([str(corpus_files)], tokenizer, tmp_path / "out", RECIPE, overwrite=overwrite)
     assert (tmp_path / "out" / "thesis.txt").read_text() == "three years of work"
 

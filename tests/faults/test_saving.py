@@ -105,7 +105,7 @@ def save_and_die(point):
                 os.kill(os.getpid(), signal.SIGKILL)
             return real(*args, **kwargs)
         setattr(owner, name, call)
-    for name in ("_exchange", "sha256_of", "_sync_folder"):
+    for name in ("_exchange", "sha256_of", "sync_folder"):
         failpoint(bertkit.files, name)
     for name in ("rename", "chmod", "write_text"):
         failpoint(Path, name)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
+import re
+
 import pytest
+import rjieba
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertkit.corpus.preparing.encode import DocumentEncoder, slices
 from bertkit.text import chunks
 from bertkit.text.chinese import HAN, han_word_starts
-from bertkit.text.chunks import SEPARATORS, ChunkTable, cuts_as_bert_does
+from bertkit.text.chunks import ChunkTable, cuts_as_bert_does
+from bertkit.text.recipe import VocabularyRecipe
+from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer
-from bertkit.text.train import train_wordpiece
+from bertkit.text.train import train, train_wordpiece
 
 ODD = "ÉÅßΣςİŉǅﬁ①½؛،؟۔।፡᠆‐–—―‘’“”…‹›※⁂〜・「」『』【】《》、。！，：；？～￥　\u0301\u200d\u200c\U0001f468丽𠀀豈가각าंক"
 TEXT = st.text(
@@ -103,7 +107,7 @@ def test_boundaries_are_counted_at_each_level(tokenizer: Tokenizer):
     assert found.sentence_tokens.tolist() == [one, two, two, two]
     assert found.line_sentences.tolist() == [2, 1, 0, 1]
     assert found.document_lines.tolist() == [2, 1, 1]
-    assert found.document_words.tolist() == [10, 0, 3]
+    assert found.document_tokens.tolist() == [one + 2 * two, 0, two]
     assert len(found.tokens) == len(found.word_starts) == one + 3 * two
 
 
@@ -116,8 +120,14 @@ def test_chinese_words_start_where_the_segmenter_says():
 @settings(max_examples=300)
 @given(st.text(st.sampled_from("我们学习自然语言处理苹果手机。，a1 \n\x1e\x1dT恤𠀀豈"), max_size=80))
 def test_each_chinese_character_has_its_answer(text: str):
-    starts = han_word_starts(text)
-    assert len(starts) == sum(bool(__import__("re").match(f"[{HAN}]", character)) for character in text)
+    """As many answers as characters, and each stretch of Chinese falls into the segmenter's words for its sentence."""
+    starts = iter(han_word_starts(text).tolist())
+    for sentence in re.split("[\n\x1e\x1d]", text):
+        for word in rjieba.cut(sentence):
+            for place, character in enumerate(word):
+                if re.match(f"[{HAN}]", character):
+                    assert next(starts) == (place == 0)
+    assert next(starts, None) is None
 
 
 def test_word_starts_of_chinese_tokens(tokenizer: Tokenizer):
@@ -128,11 +138,32 @@ def test_word_starts_of_chinese_tokens(tokenizer: Tokenizer):
     assert plain.word_starts.tolist() == [True] * 6
 
 
-def test_hashes_ignore_case_and_leave_out_punctuation():
-    table = ChunkTable(None)
-    numbers = table.number("The FILE, the file\n")
-    the, file, comma, again_the, again_file, end = table.hashes(numbers).tolist()
-    assert (the, file) == (again_the, again_file)
-    assert comma == end == 0
-    assert the != file
-    assert np.count_nonzero(numbers < len(SEPARATORS)) == 1
+def test_words_that_were_added_later_are_left_to_the_tokenizer(english: list[str]):
+    trained = train_wordpiece(english[:500], vocab_size=900)
+    trained.backend.add_tokens(["new york"])
+    assert not cuts_as_bert_does(trained)
+    encoder = DocumentEncoder(trained, segment_chinese=True)
+    found = encoder.encode("In new york it is.\x1eIt is so.\x1d")
+    assert found.tokens.tolist() == library_ids(trained, "In new york it is. It is so.")
+
+
+def test_chinese_left_together_has_no_words_of_a_segmenter(bert: Tokenizer):
+    encoder = DocumentEncoder(bert, segment_chinese=True)
+    assert len(encoder.encode("我们喜欢学习自然语言处理。\x1d").tokens)
+
+
+@pytest.mark.parametrize("size", [12, 20, 64])
+def test_where_a_slice_ends_changes_nothing(english: list[str], monkeypatch, size: int):
+    sample = draw_sample(english[:800])
+    tokenizers = [
+        train(sample, VocabularyRecipe(family, vocab_size=700)).tokenizer for family in ("bert", "gpt2", "albert")
+    ]
+    text = "One two three.\x1eFour five six.\nSeven eight nine ten eleven twelve\x1dThirteen.\x1d"
+    for each in tokenizers:
+        encoder = DocumentEncoder(each, segment_chinese=False)
+        whole = encoder.encode(text)
+        with monkeypatch.context() as patch:
+            patch.setattr("bertkit.corpus.preparing.encode.SLICE", size)
+            sliced = encoder.encode(text)
+        for name in whole._fields:
+            assert getattr(whole, name).tolist() == getattr(sliced, name).tolist(), (each.kind, name)

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import random
 import re
+import zlib
+from functools import cache
 
 import numpy as np
 import pytest
 
 from bertkit.corpus.preparing import duplicates
-from bertkit.corpus.preparing.assemble import Choice, choose
+from bertkit.corpus.preparing.choose import Choice, choose
 from bertkit.corpus.preparing.documents import KEPT, REASONS, Documents
 from bertkit.corpus.preparing.fingerprints import SHINGLE, agreement, line_hash, signatures, text_hash
-from bertkit.text.chunks import ChunkTable
 
 DUPLICATE, NEAR = REASONS.index("duplicate"), REASONS.index("near duplicate")
 
 
+@cache
+def number_of(word: str) -> int:
+    return zlib.crc32(word.encode()) | 1
+
+
 def documents(texts: list[str]) -> Documents:
-    """Texts as a part: a token for each word, a sentence for each line."""
-    table = ChunkTable(None)
-    words = [hashes[hashes > 0] for hashes in (table.hashes(table.number(text)) for text in texts)]
+    """Texts as a part: a token for each word, 0 for punctuation; a sentence for each line."""
     lines = [text.split("\n") for text in texts]
     flat = [line for some in lines for line in some]
+    words = [word for line in flat for word in line.split()]
+    tokens = np.array([number_of(word) if re.search(r"\w", word) else 0 for word in words], np.uint32)
     return Documents(
-        tokens=np.zeros(sum(len(line.split()) for line in flat), np.uint16),
-        word_starts=np.ones(sum(len(line.split()) for line in flat), np.uint8),
+        tokens=tokens,
+        word_starts=np.ones(len(tokens), np.uint8),
         sentence_tokens=np.array([len(line.split()) for line in flat], np.uint32),
         line_sentences=np.ones(len(flat), np.uint32),
         line_characters=np.array([len(line) for line in flat], np.uint32),
@@ -33,7 +39,7 @@ def documents(texts: list[str]) -> Documents:
         document_lines=np.array([len(some) for some in lines], np.uint32),
         document_status=np.zeros(len(texts), np.uint8),
         document_hashes=np.array([text_hash(text) for text in texts], np.uint64),
-        document_signatures=signatures(np.concatenate(words), np.array([len(some) for some in words])),
+        document_signatures=signatures(tokens, np.array([len(text.split()) for text in texts]), unknown=0),
         document_sources=np.zeros(len(texts), np.uint32),
         document_places=np.arange(len(texts), dtype=np.uint64),
     )
@@ -44,7 +50,7 @@ def in_parts(texts: list[str], size: int = 37) -> list[Documents]:
 
 
 def fates(texts: list[str], *, near: float | None = None, boilerplate: int | None = None):
-    return choose(in_parts(texts), exact=True, near=near, boilerplate=boilerplate, min_characters=20)
+    return choose(in_parts(texts), exact=True, near=near, boilerplate=boilerplate, min_characters=20, unknown=0)
 
 
 def twins(choice: Choice) -> dict[int, int]:
@@ -165,3 +171,40 @@ def test_lines_of_many_documents_go_and_short_rests_with_them(english: list[str]
     kept = choice.lines_kept(documents(texts))
     assert kept.tolist() == [True, False, True] * 30 + [False, True] + [True]
     assert not len(fates(texts, boilerplate=32).boilerplate)
+
+
+def test_a_footer_under_different_pages_makes_no_duplicates_of_them(english: list[str]):
+    footer = "\n".join(
+        f"Line {number} of what stands under every page of this site, whatever is on it." for number in range(12)
+    )
+    pages = [f"{' '.join(words)}\n{footer}" for words in paragraphs(english, 60, 40, seed=8)]
+    choice = fates(pages, near=0.8, boilerplate=20)
+    assert len(choice.boilerplate) == 12
+    assert (choice.status == KEPT).mean() > 0.95
+
+
+def test_pages_that_are_the_same_under_different_headers_are_duplicates(english: list[str]):
+    pages = [" ".join(words) for words in paragraphs(english, 40, 60, seed=9)]
+    here, there = (
+        [f"This is the {site} site and its pages.\n{page}" for page in pages] for site in ("first", "second")
+    )
+    choice = fates(here + there, boilerplate=20)
+    assert (choice.status[:40] == KEPT).all()
+    assert (choice.status[40:] == DUPLICATE).all()
+    assert twins(choice) == {40 + number: number for number in range(40)}
+
+
+def test_nearly_the_same_pages_are_found_behind_their_boilerplate(english: list[str]):
+    draw = random.Random(10)
+    words = paragraphs(english, 60, 120, seed=11)
+    headers = ["\n".join(f"Header {line} of the {site} site, and some more." for line in range(9)) for site in "ab"]
+    first = [f"{headers[0]}\n{' '.join(some)}" for some in words]
+    second = [f"{headers[1]}\n{' '.join(changed(some, 0.85, draw))}" for some in words]
+    choice = fates(first + second, near=0.8, boilerplate=20)
+    assert (choice.status[60:] == NEAR).mean() > 0.9
+
+
+def test_sequences_of_unknown_tokens_do_not_make_documents_alike():
+    unknown = np.zeros(100, np.uint16)
+    assert (signatures(unknown, np.array([50, 50]), unknown=0) == 0xFFFF).all()
+    assert not (signatures(unknown, np.array([50, 50])) == 0xFFFF).all()

@@ -160,7 +160,7 @@ def test_strict_stops_at_the_first_record_that_cannot_be_read(tmp_path: Path, co
 
 def test_nothing_readable_is_an_error_that_says_why(tmp_path: Path, tokenizer: Tokenizer):
     (tmp_path / "a.jsonl").write_text('{"body": "a text under another name"}\n' * 3)
-    with pytest.raises(InputError, match=r"none of 3 records.*--field"):
+    with pytest.raises(InputError, match=r"none of 3 records.*line 1: no field .text.*--field"):
         prepare([str(tmp_path / "a.jsonl")], tokenizer, tmp_path / "out")
     (tmp_path / "b.jsonl").write_text('{"text": "tiny"}\n' * 3)
     with pytest.raises(InputError, match="all 3 documents were left out: 3 too short"):

@@ -266,11 +266,11 @@ def test_a_caller_can_be_told_what_is_wrong_and_go_on(tmp_path):
     write(tmp_path, "b.jsonl.gz", gzip.compress(b'{"text": "four"}\n{}\n'))
     write(tmp_path, "c.png", b"\x89PNG\r\n\x1a\n")
     told = []
-    texts = list(read_texts([str(tmp_path)], on_problem=lambda where, reason: told.append((Path(where).name, reason))))
+    texts = list(read_texts([str(tmp_path)], on_problem=lambda problem: told.append(problem.problem)))
     assert texts == ["one", "three", "four"]
     assert told == [
-        ("a.txt, line 2", "byte 0xff at column 2 is not UTF-8"),
-        ("b.jsonl.gz, line 2", "no field 'text'"),
+        f"{tmp_path / 'a.txt'}, line 2: byte 0xff at column 2 is not UTF-8",
+        f"{tmp_path / 'b.jsonl.gz'}, line 2: no field 'text'",
     ]
 
 

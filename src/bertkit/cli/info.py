@@ -9,7 +9,7 @@ import typer
 
 from bertkit.cli.options import IgnoreKeys, emit, for_people
 
-MANIFEST, WORK = "corpus.json", "work"  # of a prepared corpus, and of one that is not finished
+MANIFEST, WORK = "corpus.json", "work/bertkit.lock"  # of a prepared corpus, and of one that is not finished
 
 
 def info(
@@ -25,7 +25,7 @@ def info(
     cleaned, left out and kept, with lengths and samples. Every file is read and, where the folder lists hashes,
     compared with them.
     """
-    if model is not None and (Path(model, MANIFEST).exists() or Path(model, WORK).is_dir()):
+    if model is not None and (Path(model, MANIFEST).exists() or Path(model, WORK).exists()):
         from bertkit.cli.corpus_report import show_corpus
         from bertkit.corpus.folder import CorpusFolder
 

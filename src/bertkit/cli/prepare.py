@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertkit.cli.options import Overwrite, note
-from bertkit.errors import InterruptionError, UsageError
+from bertkit.errors import InputError, InterruptionError, UsageError
 
 if TYPE_CHECKING:
     from bertkit.cli.corpus_bars import CorpusBars
@@ -49,7 +49,7 @@ def prepare(
     whitespace: Annotated[bool, typer.Option(help="One space for any run of spaces.")] = True,
     unwrap: Annotated[bool, typer.Option(help="Join lines of text that was wrapped at a width.")] = True,
     boilerplate: Annotated[
-        int, typer.Option(min=0, help="Leave out lines that stand in so many documents; 0 keeps all.")
+        int, typer.Option(min=0, help="Leave out lines that stand in so many documents, 2 or more; 0: none.")
     ] = 20,
     min_chars: Annotated[int, typer.Option(min=0, help="Leave out shorter documents.")] = 20,
     max_chars: Annotated[int, typer.Option(min=1, help="Leave out longer documents.")] = 10_000_000,
@@ -65,7 +65,8 @@ def prepare(
     min_script: Annotated[float, typer.Option(min=0, max=1, help="The share of letters it must have.")] = 0.5,
     exact_duplicates: Annotated[bool, typer.Option(help="Leave out documents with the text of another.")] = True,
     near_duplicates: Annotated[
-        float, typer.Option(min=0, max=1, help="Leave out documents that share this much of another; 0 keeps all.")
+        float,
+        typer.Option(min=0, max=1, help="Leave out documents that share this much of another, 0.5 to 1; 0: none."),
     ] = 0.8,
     words: Annotated[
         str, typer.Option(help="Chinese words from a segmenter: auto (if installed), yes or no.")
@@ -130,7 +131,7 @@ def prepare(
     )
     bars = CorpusBars()
     try:
-        chosen = _tokenizer(tokenizer, inputs, out, recipe, vocab_size, overwrite, bars)
+        chosen = _tokenizer(tokenizer, inputs, out, recipe, file_format, vocab_size, overwrite, bars)
         corpus = run(
             inputs,
             chosen,
@@ -167,47 +168,61 @@ def _segment(words: str) -> bool:
 
 
 def _tokenizer(
-    given: Path | None, inputs: list[str], out: Path, recipe: Recipe, vocab_size: int, overwrite: bool, bars: CorpusBars
+    given: Path | None,
+    inputs: list[str],
+    out: Path,
+    recipe: Recipe,
+    file_format: str | None,
+    vocab_size: int,
+    overwrite: bool,
+    bars: CorpusBars,
 ) -> Tokenizer:
     """The tokenizer asked for; or, where an earlier call with the same arguments trained one, that; or a new one."""
-    from bertkit.corpus.preparing.resume import refuse_foreign
+    from bertkit.corpus.preparing.resume import require_ours
     from bertkit.text.tokenizer import Tokenizer
 
+    require_ours(out)  # told now, and not after the training
     if given is not None:
         if not given.is_dir():
             raise UsageError(f"--tokenizer {given} is no folder", "Make one: bertkit tokenizer train INPUT -o FOLDER")
         return Tokenizer.open(given)
-    for earlier in (out / "work" / "tokenizer", out / "tokenizer"):
-        if earlier.is_dir() and not overwrite:
-            return Tokenizer.open(earlier)
+    earlier = [out / "work" / "tokenizer"] + ([] if overwrite else [out / "tokenizer"])
+    for folder in earlier:
+        if folder.is_dir():
+            tokenizer = Tokenizer.open(folder)
+            note(f"going on with the tokenizer learned before, of {tokenizer.vocab_size:,} pieces")
+            return tokenizer
     if "-" in inputs:
         raise UsageError("stdin is read once, and a tokenizer has to be there by then", "Name one with --tokenizer.")
-    refuse_foreign(out)  # told now, and not after the training
-    return _train(inputs, recipe, vocab_size, bars)
+    return _train(inputs, out, recipe, file_format, vocab_size, bars)
 
 
-def _train(inputs: list[str], recipe: Recipe, vocab_size: int, bars: CorpusBars) -> Tokenizer:
+def _train(
+    inputs: list[str], out: Path, recipe: Recipe, file_format: str | None, vocab_size: int, bars: CorpusBars
+) -> Tokenizer:
     from bertkit.corpus.preparing.cleaning import clean
-    from bertkit.corpus.reading.readers import find_sources, read_texts
+    from bertkit.corpus.reading.readers import find_sources, texts_of
     from bertkit.text.recipe import VocabularyRecipe
     from bertkit.text.sample import draw_sample
     from bertkit.text.train import train
 
+    vocabulary = VocabularyRecipe(vocab_size=vocab_size)
     read, cleaning = recipe.digest.read, recipe.digest.cleaning
-    total = sum(source.size or 0 for source in find_sources(inputs, encoding=read.encoding)[0])
-    with bars.reading(total, "reading for a vocabulary") as bar:
-        texts = read_texts(
-            inputs,
-            field=read.field,
-            documents=read.documents,
-            encoding=read.encoding,
-            allow_empty=True,
-            on_read=bar.read,
-            on_problem=lambda *_: None,  # told when the shards are made, each in its place
-        )
-        sample = draw_sample((clean(text, cleaning).text for text in texts), hold_out=False)
+    sources, _ = find_sources(inputs, format=file_format, encoding=read.encoding, leave_out=out)
+    problems: list[InputError] = []
+
+    def remember(problem: InputError) -> None:
+        if recipe.strict:
+            raise problem
+        problems.append(problem) if not problems else None  # all are told when the shards are made, in their places
+
+    with bars.reading(sum(source.size or 0 for source in sources), "reading for a vocabulary") as bar:
+        texts = texts_of(sources, read, on_read=bar.read, on_problem=remember)
+        sample = draw_sample((clean(text, cleaning).text for _, text in texts), hold_out=False)
+    if not sample.texts and problems:
+        raise problems[0]
     with bars.working("learning a vocabulary"):
-        tokenizer, notes = train(sample, VocabularyRecipe(vocab_size=vocab_size))
+        tokenizer, notes = train(sample, vocabulary)
     for message in notes:
         note(message)
     note(f"no --tokenizer was named: {tokenizer.vocab_size:,} pieces were learned from the text (WordPiece, uncased)")
@@ -217,11 +232,13 @@ def _train(inputs: list[str], recipe: Recipe, vocab_size: int, bars: CorpusBars)
 def _remarks(corpus: CorpusFolder) -> None:
     """What a person would want to be told without asking."""
     report = corpus.report
-    if report["read"]["quarantined"]:
-        note(f"{report['read']['quarantined']:,} records could not be read: {corpus.path / 'quarantine.jsonl'}")
+    read = report["read"]
+    if read["quarantined"] or read["files_left_out"]:
+        what = f"{read['quarantined']:,} records could not be read, {read['files_left_out']:,} files are no text"
+        note(f"{what}: {corpus.path / 'quarantine.jsonl'}")
     if any(report["dropped"].values()):
         note(f"{sum(report['dropped'].values()):,} documents were left out: {corpus.path / 'dropped.jsonl'}")
-    if not report["kept"]["validation"]["documents"]:
+    if corpus.manifest["recipe"]["validation"] and not report["kept"]["validation"]["documents"]:
         note("no document fell into the validation share; raise --validation to hold some out")
     unknown, tokens = (sum(split[unit] for split in report["kept"].values()) for unit in ("unknown", "tokens"))
     if unknown > tokens / 100:

@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bertkit.cli.options import Overwrite, emit, for_people, given_texts, note, progress, size_of
+from bertkit.cli.options import Overwrite, emit, for_people, given_texts, note, progress
 
 if TYPE_CHECKING:
+    from bertkit.errors import InputError
     from bertkit.text.quality import Quality
     from bertkit.text.tokenizer import Tokenizer
 
 Inputs = Annotated[
-    list[str], typer.Argument(metavar="INPUT...", help="Files: a text a line, or .jsonl, .csv, .tsv; - for stdin.")
+    list[str], typer.Argument(metavar="INPUT...", help="Files, folders, globs, or - for stdin. All kinds may be mixed.")
 ]
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A tokenizer folder, or a model folder.")]
 Field = Annotated[str | None, typer.Option(help="The column or field that holds the text [text].")]
+Documents = Annotated[str, typer.Option(help="In plain text a text is a: line, file or blank-line.")]
+Format = Annotated[str | None, typer.Option("--format", help="text, jsonl, csv, tsv or parquet. [by the file's name]")]
+Encoding = Annotated[str, typer.Option(help="Of text without a byte-order mark: gb18030, latin-1, ...")]
 
 
 def train(
@@ -47,6 +51,9 @@ def train(
     ] = 6000,
     sample_mb: Annotated[int, typer.Option(min=1, help="Learn from no more text than this, drawn from all.")] = 128,
     field: Field = None,
+    documents: Documents = "line",
+    file_format: Format = None,
+    encoding: Encoding = "utf-8",
     overwrite: Overwrite = False,
 ) -> None:
     """Learn a vocabulary from text and write a tokenizer folder, which transformers opens too.
@@ -76,7 +83,9 @@ def train(
         words=[*(word or []), *(_lines(words_file) if words_file else [])],
         max_alphabet=max_alphabet,
     )
-    sample = draw_sample(_texts(inputs, field, "reading"), limit_bytes=sample_mb * 2**20)
+    sample = draw_sample(
+        _texts(inputs, field, documents, file_format, encoding, "reading"), limit_bytes=sample_mb * 2**20
+    )
     with _status(f"learning from {sample.characters:,} characters"):
         tokenizer, notes = learn(sample, recipe)
     quality = measure(tokenizer, (text for text, _ in sample.held_out)) if sample.held_out else None
@@ -146,7 +155,14 @@ def show(
     Console().print(table)
 
 
-def report(folder: Folder, inputs: Inputs, field: Field = None) -> None:
+def report(
+    folder: Folder,
+    inputs: Inputs,
+    field: Field = None,
+    documents: Documents = "line",
+    file_format: Format = None,
+    encoding: Encoding = "utf-8",
+) -> None:
     """Measure a tokenizer on texts: pieces a word, what is unknown, which pieces are never used.
 
     A word is counted in the same way for every tokenizer, so that their figures can be compared: punctuation marks and
@@ -158,7 +174,7 @@ def report(folder: Folder, inputs: Inputs, field: Field = None) -> None:
     """
     from bertkit.text.quality import measure
 
-    quality = measure(_open(folder), _texts(inputs, field, "measuring"))
+    quality = measure(_open(folder), _texts(inputs, field, documents, file_format, encoding, "measuring"))
     if for_people():
         _print_quality(quality)
     else:
@@ -176,17 +192,34 @@ def _open(folder: str) -> Tokenizer:
     return Tokenizer.open(find_folder(folder))
 
 
-def _texts(inputs: list[str], field: str | None, title: str) -> Iterator[str]:
-    """The texts of all inputs, one after another, with a progress bar."""
-    from bertkit.corpus.reading.readers import read_texts
+def _texts(
+    inputs: list[str], field: str | None, documents: str, file_format: str | None, encoding: str, title: str
+) -> Iterator[str]:
+    """The texts of all inputs, one after another, with a progress bar; what cannot be read is counted and told."""
+    from bertkit.corpus.reading.readers import find_sources, read_texts
 
-    sizes = [size_of(source) for source in inputs]
+    problems: list[InputError] = []
+    texts = 0
+    sizes = [source.size for source in find_sources(inputs, format=file_format, encoding=encoding)[0]]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     with progress(title, total) as (read, done):
-        for source in inputs:
-            for text in read_texts(source, field=field, allow_empty=True, on_read=read):
-                yield text
-                done(1)
+        for text in read_texts(
+            inputs,
+            field=field,
+            allow_empty=True,
+            on_read=read,
+            documents=documents,
+            encoding=encoding,
+            file_format=file_format,
+            on_problem=problems.append,
+        ):
+            yield text
+            texts += 1
+            done(1)
+    if problems and not texts:
+        raise problems[0]
+    if problems:
+        note(f"{len(problems):,} records could not be read; the first: {problems[0]}")
 
 
 def _lines(path: Path) -> list[str]:

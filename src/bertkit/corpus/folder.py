@@ -4,6 +4,7 @@ corpus.json                    what it is, how it was made, the report, and the 
 train-00000.safetensors ...    the shards
 validation-00000.safetensors
 tokenizer/                     opens in transformers too
+sources.jsonl                  the files it was made from
 dropped.jsonl                  each document that was left out, and why
 quarantine.jsonl               each record that could not be read, where, and why
 """
@@ -33,7 +34,7 @@ class CorpusFolder:
     def __init__(self, path: Path | str, *, verify: bool = True) -> None:
         self.path = Path(path)
         if not (self.path / MANIFEST).exists():
-            unfinished = (self.path / "work").is_dir()
+            unfinished = (self.path / "work" / "plan.json").exists()
             raise CorpusError(
                 f"{self.path} is {'not finished' if unfinished else 'no prepared corpus'}: it has no {MANIFEST}",
                 "Give the same bertkit prepare command again; it goes on." if unfinished else "Run bertkit prepare.",

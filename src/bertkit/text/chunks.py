@@ -10,7 +10,6 @@ known after the first few megabytes, and the rest is array arithmetic. The resul
 from __future__ import annotations
 
 import re
-from hashlib import blake2b
 from itertools import chain, islice
 from typing import Any
 
@@ -43,33 +42,34 @@ Array = np.ndarray[Any, Any]
 
 
 def cuts_as_bert_does(tokenizer: Tokenizer) -> bool:
-    """Whether chunks may be tokenized one by one: it is so for tokenizers built in BERT's way, and not for others."""
+    """Whether chunks may be tokenized one by one: it is so for tokenizers built in BERT's way, and not for others.
+    Words that were added later may hold spaces and punctuation, and are found before anything is cut."""
     backend = tokenizer.backend
     return (
         isinstance(backend.model, models.WordPiece)
+        and backend.model.continuing_subword_prefix == "##"
+        and all(token.special for token in backend.get_added_tokens_decoder().values())
         and isinstance(backend.normalizer, normalizers.BertNormalizer)
         and isinstance(backend.pre_tokenizer, pre_tokenizers.BertPreTokenizer)
     )
 
 
 class ChunkTable:
-    """Numbers for chunks, and what is known of each chunk: its hash, and with a tokenizer of BERT's kind its tokens."""
+    """Numbers for chunks, and the tokens of each. For tokenizers that cut as BERT does."""
 
-    def __init__(self, tokenizer: Tokenizer | None) -> None:
-        """Without a tokenizer only hashes are kept."""
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        apart = tokenizer is None or bool(getattr(tokenizer.backend.normalizer, "handle_chinese_chars", True))
-        self._pattern = _SETS_HAN_APART if apart else _LEAVES_HAN_TOGETHER
-        if tokenizer is not None:
-            pieces = tokenizer.backend.get_vocab()
-            self._continues = np.zeros(tokenizer.vocab_size, bool)
-            self._continues[[number for piece, number in pieces.items() if piece.startswith("##")]] = True
+        self.sets_han_apart = bool(getattr(tokenizer.backend.normalizer, "handle_chinese_chars", True))
+        self._pattern = _SETS_HAN_APART if self.sets_han_apart else _LEAVES_HAN_TOGETHER
+        pieces = tokenizer.backend.get_vocab()
+        self._continues = np.zeros(tokenizer.vocab_size, bool)
+        self._continues[[number for piece, number in pieces.items() if piece.startswith("##")]] = True
         self._start_anew()
 
     def _start_anew(self) -> None:
         self._numbers = _Numbers({separator: number for number, separator in enumerate(SEPARATORS)})
         count = len(SEPARATORS)
-        self._hashes, self._is_han = np.zeros(count, np.uint64), np.zeros(count, bool)
+        self._is_han = np.zeros(count, bool)
         self._lengths, self._starts = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self._tokens = np.zeros(0, np.uint32)
 
@@ -83,10 +83,6 @@ class ChunkTable:
         if len(self._numbers) > known:
             self._learn(list(islice(self._numbers, known, None)))
         return numbers
-
-    def hashes(self, numbers: Array) -> Array:
-        """For each chunk a hash of it in lower case; 0 for punctuation."""
-        return self._hashes[numbers]
 
     def token_counts(self, numbers: Array) -> Array:
         return self._lengths[numbers]
@@ -109,15 +105,13 @@ class ChunkTable:
 
     def _learn(self, chunks: list[str]) -> None:
         """What there is to know of new chunks, in the order of their numbers."""
-        self._hashes = np.append(self._hashes, np.fromiter(map(_hash, chunks), np.uint64, len(chunks)))
         self._is_han = np.append(self._is_han, [_ONE_HAN.fullmatch(chunk) is not None for chunk in chunks])
-        if self.tokenizer is not None:
-            encodings = self.tokenizer.backend.encode_batch_fast(chunks, add_special_tokens=False)
-            pieces = [encoding.ids for encoding in encodings]
-            lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
-            self._starts = np.append(self._starts, len(self._tokens) + np.cumsum(lengths) - lengths)
-            self._lengths = np.append(self._lengths, lengths)
-            self._tokens = np.append(self._tokens, np.fromiter(chain.from_iterable(pieces), np.uint32))
+        encodings = self.tokenizer.backend.encode_batch_fast(chunks, add_special_tokens=False)
+        pieces = [encoding.ids for encoding in encodings]
+        lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
+        self._starts = np.append(self._starts, len(self._tokens) + np.cumsum(lengths) - lengths)
+        self._lengths = np.append(self._lengths, lengths)
+        self._tokens = np.append(self._tokens, np.fromiter(chain.from_iterable(pieces), np.uint32))
 
 
 class _Numbers(dict[str, int]):
@@ -126,9 +120,3 @@ class _Numbers(dict[str, int]):
     def __missing__(self, chunk: str) -> int:
         number = self[chunk] = len(self)
         return number
-
-
-def _hash(chunk: str) -> int:
-    if len(chunk) == 1 and not chunk.isalnum():
-        return 0
-    return int.from_bytes(blake2b(chunk.lower().encode(), digest_size=8).digest(), "little")

@@ -60,7 +60,8 @@ def draw_sample(texts: Iterable[str], *, limit_bytes: int = SAMPLE_BYTES, hold_o
             chosen.offer(key, part, len(raw))
             if hold_out:
                 judges.offer(_LARGEST - key, part, len(raw))
-    wanted = max(read // HELD_OUT_SHARE, min(10, read // 10))
+    different = len(chosen)  # of all the text, or of as much as is learned from
+    wanted = max(different // HELD_OUT_SHARE, min(10, different // 10))
     held_out = dict(judges.sorted()[:wanted])
     kept = [found for key, found in chosen.sorted() if _LARGEST - key not in held_out]
     return Sample(kept, list(held_out.values()), read, read_characters)
@@ -109,6 +110,9 @@ class _Smallest:
             self._bound = -heapq.heappop(self._largest_first)
             del self._counts[self._bound]
             self._free += self._held.pop(self._bound)[1]
+
+    def __len__(self) -> int:
+        return len(self._held)
 
     def sorted(self) -> list[tuple[int, tuple[str, int]]]:
         return [(key, (self._held[key][0], self._counts[key])) for key in sorted(self._held)]

@@ -1,4 +1,4 @@
-"""From parts to shards: which documents and lines stay, and the shards that are made of them."""
+"""The documents that stay, without the lines that do not, written as shards."""
 
 from __future__ import annotations
 
@@ -8,61 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from bertkit.corpus.preparing.documents import KEPT, REASONS, Documents
-from bertkit.corpus.preparing.duplicates import Twins, drop_exact, drop_near, repeated_lines
+from bertkit.corpus.preparing.choose import Choice, in_validation, sums
+from bertkit.corpus.preparing.documents import KEPT, Documents
 from bertkit.corpus.shards import Array, Shard, open_shard, write_shard
-
-EMPTY, TOO_SHORT = REASONS.index("empty"), REASONS.index("too short without boilerplate")
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What stays: a status for each document, and the lines that are left out everywhere."""
-
-    status: Array
-    boilerplate: Array
-    twins: Twins
-
-    def lines_kept(self, part: Documents) -> Array:
-        """For each line of a part whether it stays. Documents of a single line keep it."""
-        several = np.repeat(part.document_lines > 1, part.document_lines)
-        return ~(several & np.isin(part.line_hashes, self.boilerplate))
-
-
-def choose(
-    parts: Iterable[Documents],
-    *,
-    exact: bool,
-    near: float | None,
-    boilerplate: int | None,
-    min_characters: int,
-) -> Choice:
-    """Settle every document's fate. `near` is a Jaccard index, `boilerplate` a number of documents; None: not done."""
-    status = np.concatenate([np.array(part.document_status) for part in parts])
-    twins = Twins()
-    if exact:
-        drop_exact(parts, status, twins)
-    if near is not None:
-        drop_near(parts, status, twins, near)
-    lines = repeated_lines(parts, status, boilerplate) if boilerplate else np.zeros(0, np.uint64)
-    choice = Choice(status, lines, twins)
-    start = 0
-    for part in parts:
-        fate = status[start : start + len(part)]
-        kept = choice.lines_kept(part)
-        characters = _sums(np.where(kept, part.line_characters, 0), part.document_lines)
-        sentences = _sums(np.where(kept, part.line_sentences, 0), part.document_lines)
-        whole = _sums(part.line_characters, part.document_lines)
-        fate[(fate == KEPT) & (characters < min_characters) & (characters < whole)] = TOO_SHORT
-        fate[(fate == KEPT) & (sentences == 0)] = EMPTY
-        start += len(part)
-    return choice
-
-
-def in_validation(part: Documents, share: float) -> Array:
-    """For each document whether it is held out. Its text alone decides, so it stays where it is as the corpus grows."""
-    held_out: Array = part.document_hashes[:, 0] < np.uint64(min(int(share * 2**64), 2**64 - 1))
-    return held_out
 
 
 def write_shards(
@@ -129,7 +77,7 @@ def _kept(parts: Iterable[Documents], choice: Choice, split: str, validation: fl
         lines = np.repeat(kept, part.document_lines) & choice.lines_kept(part)
         sentences = np.repeat(lines, part.line_sentences)
         tokens = np.repeat(sentences, part.sentence_tokens)
-        in_document = _sums(np.where(lines, part.line_sentences, 0), part.document_lines)
+        in_document = sums(np.where(lines, part.line_sentences, 0), part.document_lines)
         yield _Piece(part.tokens[tokens], part.word_starts[tokens], part.sentence_tokens[sentences], in_document[kept])
 
 
@@ -160,11 +108,3 @@ class _Gathered:
             sentence_ends=sentence_ends[:sentences].astype(np.uint32),
             document_ends=document_ends[:documents].astype(np.uint32),
         )
-
-
-def _sums(values: Array, counts: Array) -> Array:
-    """Sums of consecutive stretches of `values`, each as long as `counts` says."""
-    total = np.append(0, np.cumsum(values, dtype=np.int64))
-    ends = np.cumsum(counts, dtype=np.int64)
-    sums: Array = total[ends] - total[ends - counts]
-    return sums

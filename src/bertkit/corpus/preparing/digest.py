@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from bertkit.corpus.preparing.documents import KEPT, REASONS, Digest, Documents
 from bertkit.corpus.preparing.encode import DocumentEncoder
 from bertkit.corpus.preparing.fingerprints import line_hash, signatures, text_hash
 from bertkit.corpus.reading.readers import Block, Problem, ReadOptions, Record, records
-from bertkit.corpus.reading.sources import Source
+from bertkit.corpus.reading.sources import Source, shown
 from bertkit.text.chinese import has_han
 from bertkit.text.chunks import DOCUMENT_END, SENTENCE_END
 from bertkit.text.sentences import mark_sentences
@@ -34,6 +35,7 @@ class Digester:
     def __init__(self, sources: Sequence[Source], tokenizer: Tokenizer, settings: DigestSettings) -> None:
         self.sources = sources
         self.settings = settings
+        self.unknown = tokenizer.unk_id if "unk" in tokenizer.specials else -1  # bytes are never unknown
         self.encoder = DocumentEncoder(tokenizer, segment_chinese=settings.segment_chinese)
 
     def digest(self, block: Block) -> Digest:
@@ -48,17 +50,23 @@ class Digester:
         cleaned = [clean(record.text, self.settings.cleaning) for record in read]
         counts: Counter[str] = Counter(documents=len(read), quarantined=len(problems))
         counts["characters"] = sum(len(record.text) for record in read)
+        counts["characters of dropped documents"] = sum(
+            len(record.text) for record, one in zip(read, cleaned, strict=True) if one.dropped
+        )
         counts["Chinese"] = sum(has_han(one.text) for one in cleaned)
         for one in cleaned:
-            counts.update({f"{step} characters": count for step, count in one.counts.items() if count})
-            counts.update({f"{step} documents": 1 for step, count in one.counts.items() if count})
+            if any(one.counts.values()):
+                counts.update({f"{step} characters": count for step, count in one.counts.items() if count})
+                counts.update({f"{step} documents": 1 for step, count in one.counts.items() if count})
         documents = self._documents(block.source, [record.line for record in read], cleaned)
-        quarantined = [{"file": source.path, **problem._asdict()} for problem in problems]
+        file = shown(source.path)
+        lines = (json.dumps({"file": file, **problem._asdict()}, ensure_ascii=False) for problem in problems)
+        quarantined = "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
         return Digest(documents, quarantined, counts, block.size)
 
     def nothing(self) -> Digest:
         """The digest of no text at all."""
-        return Digest(self._documents(0, [], []), [], Counter(), 0)
+        return Digest(self._documents(0, [], []), b"", Counter(), 0)
 
     def _documents(self, source: int, places: list[int], cleaned: list[Cleaned]) -> Documents:
         lines = [[line for line in one.text.split("\n") if line] if not one.dropped else [] for one in cleaned]
@@ -67,8 +75,11 @@ class Digester:
         text = "".join(mark_sentences("\n".join(some), SENTENCE_END) + DOCUMENT_END for some in lines)
         encoded = self.encoder.encode(text)
         flat = [line for some in lines for line in some or [""]]
-        near = self.settings.near_duplicates
-        signed = signatures(encoded.words, encoded.document_words) if near else np.zeros((len(cleaned), 0), np.uint16)
+        signed = (
+            signatures(encoded.tokens, encoded.document_tokens, self.unknown)
+            if self.settings.near_duplicates
+            else np.zeros((len(cleaned), 0), np.uint16)
+        )
         return Documents(
             tokens=encoded.tokens,
             word_starts=encoded.word_starts.astype(np.uint8),

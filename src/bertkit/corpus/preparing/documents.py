@@ -6,12 +6,11 @@ parts are kept on disk until every duplicate is known.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,7 +47,7 @@ class Documents:
     document_hashes: Array
     """D x 2: 128 bits of the text, without regard to case and white space."""
     document_signatures: Array
-    """D x K numbers that agree between two documents as often as their word sequences do; K is 0 if not wanted."""
+    """D x K numbers that agree between two documents as often as their token sequences do; K is 0 if not wanted."""
     document_sources: Array
     document_places: Array
     """The line of the source, or the row, where the document begins."""
@@ -65,10 +64,16 @@ class Digest(NamedTuple):
     """What became of a stretch of the input."""
 
     documents: Documents
-    problems: list[dict[str, Any]]
-    """Records that could not be read, as they go to the quarantine."""
+    problems: bytes
+    """Records that could not be read, as lines of JSON for the quarantine."""
     counts: Counter[str]
     bytes_read: int
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory, about."""
+        arrays: list[Array] = [getattr(self.documents, f.name) for f in fields(Documents)]
+        return len(self.problems) + sum(array.nbytes for array in arrays)
 
     @staticmethod
     def join(many: Sequence[Digest]) -> Digest:
@@ -77,7 +82,7 @@ class Digest(NamedTuple):
             counts.update(one.counts)
         return Digest(
             Documents.join([one.documents for one in many]),
-            [problem for one in many for problem in one.problems],
+            b"".join(one.problems for one in many),
             counts,
             sum(one.bytes_read for one in many),
         )
@@ -98,8 +103,7 @@ class Cursor:
 def save_part(path: Path, digest: Digest, cursor: Cursor) -> None:
     """Keep a part on disk, with the place in the input where the next one begins."""
     arrays = {f.name: getattr(digest.documents, f.name) for f in fields(Documents)}
-    problems = "".join(json.dumps(problem, ensure_ascii=False) + "\n" for problem in digest.problems)
-    arrays["problems"] = np.frombuffer(problems.encode("utf-8", "replace"), np.uint8)
+    arrays["problems"] = np.frombuffer(digest.problems, np.uint8)
     facts = {"counts": digest.counts, "bytes_read": digest.bytes_read, "cursor": asdict(cursor)}
     write_arrays(path, arrays, facts)
 

@@ -7,7 +7,7 @@ grow with the corpus, apart from a byte for each document and some more for each
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import ceil, sqrt
 
 import numpy as np
@@ -18,6 +18,9 @@ from bertkit.corpus.shards import Array
 
 AT_ONCE = 4_000_000
 """Hashes compared in one round."""
+
+KEYS_AT_ONCE = 65_536
+"""Signatures read at a time."""
 
 BAND = 6
 """Documents are compared at all when so many neighbouring numbers of their signatures agree somewhere. At a Jaccard
@@ -48,15 +51,18 @@ class Twins:
         return documents[order], firsts[order]
 
 
-def drop_exact(parts: Iterable[Documents], status: Array, twins: Twins) -> None:
-    """Of documents with the same hash keep the first."""
+def drop_exact(
+    parts: Iterable[Documents], status: Array, twins: Twins, hashes_of: Callable[[Documents], Array]
+) -> None:
+    """Of documents with the same hash (128 bits as two numbers) keep the first."""
     rounds = ceil(len(status) / AT_ONCE) or 1
     for number in range(rounds):
         documents, hashes = [], []
         for start, part in _numbered(parts):
-            chosen = (status[start : start + len(part)] == KEPT) & (part.document_hashes[:, 0] % rounds == number)
+            pair = hashes_of(part)
+            chosen = (status[start : start + len(part)] == KEPT) & (pair[:, 0] % np.uint64(rounds) == number)
             documents.append(start + np.flatnonzero(chosen))
-            hashes.append(part.document_hashes[chosen])
+            hashes.append(pair[chosen])
         document, pair = np.concatenate(documents), np.concatenate(hashes)
         order = np.lexsort((document, pair[:, 1], pair[:, 0]))
         document, pair = document[order], pair[order]
@@ -66,18 +72,19 @@ def drop_exact(parts: Iterable[Documents], status: Array, twins: Twins) -> None:
         twins.add(document[same], first[same])
 
 
-def drop_near(parts: Iterable[Documents], status: Array, twins: Twins, threshold: float) -> None:
-    """Of documents that share most of their word sequences keep the first.
+def drop_near(signatures: Array, status: Array, twins: Twins, threshold: float) -> None:
+    """Of documents that share most of their token sequences keep the first.
 
     The Jaccard index is estimated from signatures, with a known error; to find those at the threshold itself, pairs
     count whose estimate is up to two standard errors lower.
     """
-    lowest = threshold - 2 * sqrt(threshold * (1 - threshold) / SIGNATURE)
-    edges = [pair for band in range(0, SIGNATURE - BAND + 1, BAND) for pair in _alike(parts, status, band, lowest)]
-    if not edges:
+    if not len(signatures):
         return
+    lowest = threshold - 2 * sqrt(threshold * (1 - threshold) / SIGNATURE)
+    found = np.zeros((0, 2), np.int64)  # later document, earlier document
+    for band in range(0, SIGNATURE - BAND + 1, BAND):
+        found = np.unique(np.concatenate([found, *_alike(signatures, status, band, lowest)]), axis=0)
     dropped = []
-    found = np.unique(np.concatenate(edges), axis=0)  # later document, earlier document
     for later, earlier in found.tolist():  # sorted, so it is settled by now whether the earlier one stays
         if status[later] == KEPT and status[earlier] == KEPT:
             status[later] = NEAR_DUPLICATE
@@ -86,19 +93,19 @@ def drop_near(parts: Iterable[Documents], status: Array, twins: Twins, threshold
     twins.add(pairs[:, 0], pairs[:, 1])
 
 
-def _alike(parts: Iterable[Documents], status: Array, band: int, lowest: float) -> Iterator[Array]:
+def _alike(signatures: Array, status: Array, band: int, lowest: float) -> Iterator[Array]:
     """Pairs (later, earlier) of documents that agree in this band of their signatures, and in enough of the rest."""
     rounds = ceil(len(status) / AT_ONCE) or 1
     for number in range(rounds):
         documents, keys = [], []
-        for start, part in _numbered(parts):
-            columns = part.document_signatures[:, band : band + BAND]
-            key = np.zeros(len(part), np.uint64)
+        for start in range(0, len(status), KEYS_AT_ONCE):
+            columns = signatures[start : start + KEYS_AT_ONCE, band : band + BAND]
+            key = np.zeros(len(columns), np.uint64)
             for column in columns.T:
                 key = (key + column + np.uint64(1)) * _MIX
                 key ^= key >> np.uint64(29)
-            # A document without any word has no signature to speak of.
-            chosen = (status[start : start + len(part)] == KEPT) & (columns != 0xFFFF).any(axis=1)
+            # A document without any sequence has no signature to speak of.
+            chosen = (status[start : start + len(columns)] == KEPT) & (columns != 0xFFFF).any(axis=1)
             chosen &= key % np.uint64(rounds) == number
             documents.append(start + np.flatnonzero(chosen))
             keys.append(key[chosen])
@@ -111,25 +118,17 @@ def _alike(parts: Iterable[Documents], status: Array, band: int, lowest: float) 
             document, key, leader = document[follows], key[follows], leader[follows]
             if not len(document):
                 break
-            alike = _agree(parts, document, leader, lowest)
+            alike = _agree(signatures, document, leader, lowest)
             yield np.stack([document[alike], leader[alike]], axis=1)
             document, key = document[~alike], key[~alike]
 
 
-def _agree(parts: Iterable[Documents], left: Array, right: Array, lowest: float) -> Array:
+def _agree(signatures: Array, left: Array, right: Array, lowest: float) -> Array:
     answer = np.zeros(len(left), bool)
-    for start in range(0, len(left), 65_536):
-        some = slice(start, start + 65_536)
-        answer[some] = agreement(_signatures(parts, left[some]), _signatures(parts, right[some])) >= lowest
+    for start in range(0, len(left), KEYS_AT_ONCE):
+        some = slice(start, start + KEYS_AT_ONCE)
+        answer[some] = agreement(signatures[left[some]], signatures[right[some]]) >= lowest
     return answer
-
-
-def _signatures(parts: Iterable[Documents], documents: Array) -> Array:
-    rows = np.empty((len(documents), SIGNATURE), np.uint16)
-    for start, part in _numbered(parts):
-        here = (documents >= start) & (documents < start + len(part))
-        rows[here] = part.document_signatures[documents[here] - start]
-    return rows
 
 
 def repeated_lines(parts: Iterable[Documents], status: Array, documents_with_it: int) -> Array:

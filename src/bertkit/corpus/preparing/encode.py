@@ -1,4 +1,4 @@
-"""Cleaned documents to tokens, with where sentences, lines and documents end, and the words they are compared by.
+"""Cleaned documents to tokens, with where sentences, lines and documents end.
 
 Documents come as one text in which separators mark the ends (`text/chunks.py`), so that all of it is array arithmetic
 for a whole block of documents at once. Tokenizers not built in BERT's way encode the sentences one by one.
@@ -37,40 +37,33 @@ class EncodedDocuments(NamedTuple):
     """For each sentence that has tokens their number."""
     line_sentences: Array
     document_lines: Array
-    words: Array
-    """Hashes of the words, punctuation left out."""
-    document_words: Array
+    document_tokens: Array
 
 
 class DocumentEncoder:
     def __init__(self, tokenizer: Tokenizer, *, segment_chinese: bool) -> None:
         self.tokenizer = tokenizer
         self.tokenizer.backend.encode_special_tokens = True  # "[MASK]" in a text is four words about BERT, not a mask
-        self.segment_chinese = segment_chinese
-        self.by_chunks = cuts_as_bert_does(tokenizer)
-        self._table = ChunkTable(tokenizer if self.by_chunks else None)
+        self._table = ChunkTable(tokenizer) if cuts_as_bert_does(tokenizer) else None
+        self.segment_chinese = segment_chinese and self._table is not None and self._table.sets_han_apart
         self._dtype = token_dtype(tokenizer.vocab_size)
 
     def encode(self, text: str) -> EncodedDocuments:
         """The documents of a text in which each document, line and sentence ends with its separator (the last line
         of a document and the last sentence of a line with that of the larger unit)."""
-        tokens, starts, separators, token_ends, words, word_ends = ([] for _ in range(6))
-        token_count = word_count = 0
+        tokens, starts, separators, token_ends = ([] for _ in range(4))
+        count, before = 0, DOCUMENT_END
         for piece in slices(text):
-            numbers = self._table.number(piece)
-            places = np.flatnonzero(numbers < len(SEPARATORS))
-            separators.append(numbers[places])
-            hashes = self._table.hashes(numbers)
-            words.append(hashes[hashes > 0])
-            word_ends.append(word_count + np.cumsum(hashes > 0)[places])
-            some_tokens, some_starts, ends = self._tokens(piece, numbers, places)
+            some_tokens, some_starts, some_separators, ends = self._slice(piece, before)
             tokens.append(some_tokens.astype(self._dtype))
             starts.append(some_starts)
-            token_ends.append(token_count + ends)
-            token_count += len(some_tokens)
-            word_count += len(words[-1])
+            separators.append(some_separators)
+            token_ends.append(count + ends)
+            count += len(some_tokens)
+            before = piece[-1:]
         separator = np.concatenate(separators)
-        sentence_tokens = np.diff(np.concatenate(token_ends), prepend=0)
+        ends = np.concatenate(token_ends)
+        sentence_tokens = np.diff(ends, prepend=0)
         line_ends = separator != SEPARATORS.index(SENTENCE_END)
         document_ends = separator == SEPARATORS.index(DOCUMENT_END)
         return EncodedDocuments(
@@ -79,27 +72,36 @@ class DocumentEncoder:
             sentence_tokens=sentence_tokens[sentence_tokens > 0].astype(np.uint32),
             line_sentences=np.diff(np.cumsum(sentence_tokens > 0)[line_ends], prepend=0).astype(np.uint32),
             document_lines=np.diff(np.cumsum(line_ends)[document_ends], prepend=0).astype(np.uint32),
-            words=np.concatenate(words),
-            document_words=np.diff(np.concatenate(word_ends)[document_ends], prepend=0),
+            document_tokens=np.diff(ends[document_ends], prepend=0),
         )
 
-    def _tokens(self, text: str, numbers: Array, separators: Array) -> tuple[Array, Array, Array]:
-        """Tokens, word starts, and how many tokens there are up to each separator."""
-        if self.by_chunks:
-            flags = han_word_starts(text) if self.segment_chinese else None
-            tokens, starts = self._table.tokens(numbers, flags)
-            return tokens, starts, np.cumsum(self._table.token_counts(numbers))[separators]
-        sentences = _ENDS.split(text)
+    def _slice(self, text: str, before: str) -> tuple[Array, Array, Array, Array]:
+        """Tokens, word starts, separators, and how many tokens there are up to each separator. `before` is the
+        character before the text."""
+        if self._table is None:
+            return self._by_sentence(text, before)
+        numbers = self._table.number(text)
+        places = np.flatnonzero(numbers < len(SEPARATORS))
+        flags = han_word_starts(text) if self.segment_chinese else None
+        tokens, starts = self._table.tokens(numbers, flags)
+        return tokens, starts, numbers[places], np.cumsum(self._table.token_counts(numbers))[places]
+
+    def _by_sentence(self, text: str, before: str) -> tuple[Array, Array, Array, Array]:
+        sentences, separators = _ENDS.split(text), _ENDS.findall(text)
         if self.tokenizer.kind == "bpe":  # where a sentence goes on after another, its first word has a space before it
-            follows = [False, *(end != DOCUMENT_END for end in _ENDS.findall(text))]
-            sentences = [f" {one}" if one and after else one for one, after in zip(sentences, follows, strict=True)]
+            spaced = [end in (LINE_END, SENTENCE_END, " ") for end in (before, *separators)]
+            sentences = [
+                f"{' ' if space and one else ''}{one.removesuffix(' ')}"
+                for one, space in zip(sentences, spaced, strict=True)
+            ]
         encodings = self.tokenizer.backend.encode_batch(
             sentences, add_special_tokens=False
-        )  # the fast one knows no words
+        )  # the fast one has no words
         tokens = np.fromiter(chain.from_iterable(encoding.ids for encoding in encodings), np.uint32)
         words = [np.array(encoding.word_ids, np.int64) for encoding in encodings]
         starts = np.concatenate([np.diff(numbers, prepend=-1) != 0 for numbers in words])
-        return tokens, starts, np.cumsum([len(encoding) for encoding in encodings])[:-1]
+        kinds = np.array([SEPARATORS.index(end) for end in separators], np.int32)
+        return tokens, starts, kinds, np.cumsum([len(encoding) for encoding in encodings])[:-1]
 
 
 def slices(text: str) -> Iterator[str]:

@@ -10,7 +10,10 @@ import rensa
 from bertkit.corpus.shards import Array
 
 SHINGLE = 5
-"""Signatures compare sequences of so many words; of Chinese, characters."""
+"""Signatures compare sequences of so many tokens."""
+
+AT_ONCE = 1024
+"""Documents signed in one call."""
 
 SIGNATURE = 128
 """Numbers in a signature. The share that agrees between two documents estimates how much of their sequences they share
@@ -29,25 +32,32 @@ def line_hash(line: str) -> int:
     return int.from_bytes(blake2b(line.lower().encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
-def signatures(words: Array, document_words: Array) -> Array:
-    """MinHash signatures. `words` are hashes, document after document; `document_words` is how many each has."""
-    if not len(document_words):
-        return np.zeros((0, SIGNATURE), np.uint16)
-    ends = np.cumsum(document_words)
-    document = np.repeat(np.arange(len(document_words)), document_words)
-    shingles = words.astype(np.uint64)
+def signatures(tokens: Array, document_tokens: Array, unknown: int = -1) -> Array:
+    """MinHash signatures. `tokens` are those of all documents, `document_tokens` is how many each has.
+
+    Sequences with an unknown token in them do not count: it could stand for anything. A document that has no sequence
+    that counts has a signature of nothing but 0xFFFF.
+    """
+    last = len(tokens) - SHINGLE + 1
+    if last <= 0:
+        return np.full((len(document_tokens), SIGNATURE), 0xFFFF, np.uint16)
+    document = np.repeat(np.arange(len(document_tokens)), document_tokens)
+    counts = (document[:last] == document[SHINGLE - 1 :]) & (tokens[:last] != unknown)
+    shingles = tokens[:last].astype(np.uint64)
     for place in range(1, SHINGLE):
-        # At the end of a document fewer words follow, and the shingles there are shorter.
-        following = np.zeros_like(shingles)
-        following[:-place] = words[place:] * (document[place:] == document[:-place])
-        shingles = shingles * _MIX + following
-    # The shorter ones add nothing, except in a document that has no whole one.
-    position_from_end = ends[document] - np.arange(len(words))
-    whole = (position_from_end >= SHINGLE) | (document_words[document] < SHINGLE)
-    counts = np.bincount(document[whole], minlength=len(document_words))
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint64)
-    matrix = rensa.RMinHash.digest_matrix_from_flat_token_hashes(shingles[whole], offsets, SIGNATURE, 1)
-    return np.array(matrix.to_rows(), np.uint32).astype(np.uint16)
+        counts &= tokens[place : place + last] != unknown
+        shingles = shingles * _MIX + tokens[place : place + last]
+    shingles ^= shingles >> np.uint64(32)
+    in_document = np.bincount(document[:last][counts], minlength=len(document_tokens))
+    ends = np.append(0, np.cumsum(in_document)).astype(np.uint64)
+    chosen = shingles[counts]
+    rows = [np.zeros((0, SIGNATURE), np.uint16)]
+    for first in range(0, len(document_tokens), AT_ONCE):  # rensa gives Python lists, which take much memory
+        offsets = ends[first : first + AT_ONCE + 1]
+        some = chosen[int(offsets[0]) : int(offsets[-1])]
+        matrix = rensa.RMinHash.digest_matrix_from_flat_token_hashes(some, offsets - offsets[0], SIGNATURE, 1)
+        rows.append(np.array(matrix.to_rows(), np.uint32).astype(np.uint16))
+    return np.concatenate(rows)
 
 
 def agreement(left: Array, right: Array) -> Array:

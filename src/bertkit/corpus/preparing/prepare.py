@@ -2,7 +2,7 @@
 
     read     blocks of the input go to workers, what comes back is kept in parts of some megabytes (work/part-N)
     choose   duplicates and boilerplate are found by sorting hashes over all parts
-    write    the documents that stay are copied into shards; then the manifest; then the parts are deleted
+    write    the documents that stay are copied into shards (work/finished); all of it is moved to its place at the end
 
 Every file appears whole or not at all, and each is a function of the input and the recipe alone. So the same command,
 given again, finds what is there, goes on behind it, and ends with the same bytes as if nothing had happened.
@@ -10,6 +10,9 @@ given again, finds what is there, goes on behind it, and ends with the same byte
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
+import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,22 +21,28 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import bertkit
 from bertkit.corpus.folder import FORMAT, MANIFEST, SPLITS, CorpusFolder
-from bertkit.corpus.preparing.assemble import Choice, choose, write_shards
+from bertkit.corpus.preparing.assemble import write_shards
+from bertkit.corpus.preparing.choose import Choice, choose
 from bertkit.corpus.preparing.digest import Digester, DigestSettings
 from bertkit.corpus.preparing.documents import Cursor, Digest, PartFiles, open_part, part_paths, save_part
 from bertkit.corpus.preparing.progress import Progress
-from bertkit.corpus.preparing.report import drops, make_report, write_dropped, write_quarantine
-from bertkit.corpus.preparing.resume import blocks_from, claim, require_same_plan, source_facts
+from bertkit.corpus.preparing.report import drops, make_report, write_dropped, write_quarantine, write_sources
+from bertkit.corpus.preparing.resume import FINISHED, begin, blocks_from, claim, install, source_facts
 from bertkit.corpus.preparing.workers import digest_blocks
-from bertkit.corpus.reading.sources import NotText, Source, find_sources
+from bertkit.corpus.reading.readers import STDIN
+from bertkit.corpus.reading.sources import NotText, Source, find_sources, shown
 from bertkit.errors import InputError, UsageError, WriteError
 from bertkit.files import atomic_file, atomic_folder, sha256_of, to_json
 from bertkit.text.chinese import require_segmenter
 from bertkit.text.tokenizer import Tokenizer
 
 PART_BYTES = 32 * 2**20
-"""Text read for one part: what an interruption may cost."""
+"""Text read for one part: what an interruption may cost. Of very short documents less, as a part holds more of them."""
+
+LIBRARIES = ("ftfy", "rensa", "rjieba", "tokenizers", "zstandard")
+"""What has a say in the result, so that a run is not finished with other versions than it was begun with."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +66,8 @@ class Recipe:
             raise UsageError(f"boilerplate is a line in {self.boilerplate} documents", "Choose 2 or more.")
         if not 0 <= self.validation < 1:
             raise UsageError(f"the validation share is {self.validation}", "Choose 0 or more, and less than 1.")
-        if self.shard_tokens < 1:
-            raise UsageError(f"a shard of {self.shard_tokens} tokens", "Choose 1 or more.")
+        if not 1 <= self.shard_tokens <= 2**28:
+            raise UsageError(f"a shard of {self.shard_tokens} tokens", "Choose 1 or more, and at most 2 to the 28th.")
         if self.digest.segment_chinese:
             require_segmenter()
 
@@ -78,83 +87,108 @@ def prepare(
     """Turn texts into a folder of shards, or finish what an interrupted call with the same arguments began."""
     recipe = recipe or Recipe()
     recipe = replace(recipe, digest=replace(recipe.digest, near_duplicates=recipe.near_duplicates is not None))
-    progress = progress or Progress()
-    sources, not_text = find_sources(inputs, format=file_format, encoding=recipe.digest.read.encoding)
+    progress, out = progress or Progress(), Path(out)
+    sources, not_text = find_sources(inputs, format=file_format, encoding=recipe.digest.read.encoding, leave_out=out)
     if recipe.strict and not_text:
         raise InputError(f"{not_text[0].path}: {not_text[0].reason}", "Leave it out, or do without --strict.")
     if not sources:
-        raise InputError(f"no text in {', '.join(inputs)}: {not_text[0].path}: {not_text[0].reason}")
-    plan = {
-        "format": FORMAT,
-        "recipe": asdict(recipe),
-        "tokenizer": tokenizer.sha256(),
-        "sources": [source_facts(source) for source in sources],
-        "not_text": [entry._asdict() for entry in not_text],
-    }
-    out = Path(out)
-    with claim(out, overwrite=overwrite) as work:
-        if (out / MANIFEST).exists():
-            return _already_there(out, plan, work)
-        require_same_plan(work / "plan.json", plan)
+        first = f": {not_text[0].path}: {not_text[0].reason}" if not_text else ""
+        raise InputError(f"no text in {', '.join(inputs)}{first}")
+    plan = _plan(recipe, tokenizer, sources, not_text)
+    with claim(out) as work:
+        if (work / FINISHED / MANIFEST).exists():  # only the move was interrupted
+            install(work, out)
+        if (out / MANIFEST).exists() and not overwrite:
+            return _already_there(out, plan, sources, recipe)
+        begin(work, plan, overwrite=overwrite)
         with atomic_folder(work / "tokenizer", overwrite=True) as folder:
             tokenizer.save(folder)
-        _read(work, sources, recipe, workers, part_bytes, progress)
-        parts = PartFiles(work)
-        choice = _choose(parts, recipe, progress)
-        shards = _write(out, parts, choice, recipe, tokenizer.sha256(), progress)
-        _finish(out, tokenizer, plan, shards, parts, choice, sources, not_text, recipe)
-        shutil.rmtree(work)
+        cursor = _read(work, sources, recipe, workers, part_bytes, progress)
+        parts, finished = PartFiles(work), work / FINISHED
+        finished.mkdir(exist_ok=True)
+        choice = _choose(parts, recipe, tokenizer, work / "signatures", progress)
+        shards = _write(finished, parts, choice, recipe, tokenizer.sha256(), progress)
+        counts = _sum_of_counts(parts)
+        if not shards:
+            raise InputError(*_nothing_left(counts, choice, parts, not_text))
+        _finish(finished, tokenizer, {**plan, "cursor": asdict(cursor)}, shards, parts, choice, sources, not_text)
+        install(work, out)
     return CorpusFolder(out, verify=False)
 
 
-def _already_there(out: Path, plan: dict[str, Any], work: Path) -> CorpusFolder:
-    shutil.rmtree(work, ignore_errors=True)
+def _plan(
+    recipe: Recipe, tokenizer: Tokenizer, sources: Sequence[Source], not_text: Sequence[NotText]
+) -> dict[str, Any]:
+    """What decides the result, and is the same when a run goes on."""
+    facts = [source_facts(source) for source in sources] + [
+        {"path": shown(entry.path), "reason": entry.reason} for entry in not_text
+    ]
+    versions = {"bertkit": bertkit.__version__}
+    for name in LIBRARIES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "format": FORMAT,
+        "recipe": asdict(recipe),
+        "tokenizer": tokenizer.sha256(),
+        "sources": {"files": len(facts), "sha256": hashlib.sha256(json.dumps(facts).encode()).hexdigest()},
+        "versions": versions,
+    }
+
+
+def _already_there(out: Path, plan: dict[str, Any], sources: Sequence[Source], recipe: Recipe) -> CorpusFolder:
     corpus = CorpusFolder(out)
-    if any(corpus.manifest.get(key) != value for key, value in plan.items()):
-        raise WriteError(
-            f"{out} holds a corpus made from other text or with other settings",
-            "Choose another place or add --overwrite.",
-        )
+    other = WriteError(
+        f"{out} holds a corpus made from other text or with other settings", "Choose another place or add --overwrite."
+    )
+    if any(corpus.manifest.get(key) != plan[key] for key in ("recipe", "tokenizer", "sources")):
+        raise other
+    if any(source.path == STDIN for source in sources):  # only its content tells whether it is the same
+        for _ in blocks_from(Cursor(**corpus.manifest["cursor"]), sources, recipe.digest.read, lambda _: None):
+            raise other
     return corpus
 
 
 def _read(
     work: Path, sources: Sequence[Source], recipe: Recipe, workers: int, part_bytes: int, progress: Progress
-) -> None:
-    """Stage one: parts, from the first that is missing on."""
+) -> Cursor:
+    """Stage one: parts, from the first that is missing on. Gives the place behind the last block."""
     parts = part_paths(work)
-    last = open_part(parts[-1]) if parts else None
-    cursor = last.cursor if last else Cursor()
+    cursor = open_part(parts[-1]).cursor if parts else Cursor()
     if cursor.finished:
-        return
+        return cursor
     number = len(parts)
     total = sum(source.size for source in sources if source.size is not None)
     with progress.reading(total if all(source.size is not None for source in sources) else None) as bar:
         blocks = blocks_from(cursor, sources, recipe.digest.read, bar.read)
         gathered: list[Digest] = []
+        text = memory = 0
         with closing(digest_blocks(blocks, work / "tokenizer", sources, recipe.digest, workers)) as digests:
             for digest, position in digests:
                 if recipe.strict and digest.problems:
-                    raise _first_problem(digest.problems[0])
+                    raise _first_problem(json.loads(digest.problems.split(b"\n", 1)[0]))
                 gathered.append(digest)
-                cursor = position
+                cursor, text, memory = position, text + digest.bytes_read, memory + digest.size
                 bar.digested(digest.bytes_read, len(digest.documents))
-                if sum(one.bytes_read for one in gathered) >= part_bytes:
+                if text >= part_bytes or memory >= 2 * part_bytes:
                     save_part(work / f"part-{number:06}.safetensors", Digest.join(gathered), cursor)
-                    number, gathered = number + 1, []
+                    number, gathered, text, memory = number + 1, [], 0, 0
         empty = Digester(sources, Tokenizer.open(work / "tokenizer"), recipe.digest).nothing()
-        save_part(
-            work / f"part-{number:06}.safetensors", Digest.join([empty, *gathered]), replace(cursor, finished=True)
-        )
+        cursor = replace(cursor, finished=True)
+        save_part(work / f"part-{number:06}.safetensors", Digest.join([empty, *gathered]), cursor)
+    return cursor
 
 
 def _first_problem(problem: dict[str, Any]) -> InputError:
-    place = f"{problem['file']}, line {problem['line']}" if problem["line"] else problem["file"]
+    unit = "row" if problem["file"].endswith(".parquet") else "line"
+    place = f"{problem['file']}, {unit} {problem['line']}" if problem["line"] else problem["file"]
     remedy = problem["remedy"] or "Mend it, or do without --strict: it is then set aside."
     return InputError(f"{place}: {problem['reason']}", remedy)
 
 
-def _choose(parts: PartFiles, recipe: Recipe, progress: Progress) -> Choice:
+def _choose(parts: PartFiles, recipe: Recipe, tokenizer: Tokenizer, scratch: Path, progress: Progress) -> Choice:
     with progress.working("finding duplicates and repeated lines"):
         return choose(
             parts.documents,
@@ -162,16 +196,18 @@ def _choose(parts: PartFiles, recipe: Recipe, progress: Progress) -> Choice:
             near=recipe.near_duplicates,
             boilerplate=recipe.boilerplate,
             min_characters=recipe.digest.cleaning.min_chars,
+            unknown=tokenizer.unk_id if "unk" in tokenizer.specials else -1,
+            scratch=scratch,
         )
 
 
 def _write(
-    out: Path, parts: PartFiles, choice: Choice, recipe: Recipe, tokenizer_hash: str, progress: Progress
+    finished: Path, parts: PartFiles, choice: Choice, recipe: Recipe, tokenizer_hash: str, progress: Progress
 ) -> list[tuple[str, str]]:
     def names() -> Iterator[tuple[str, str]]:
         for split in SPLITS:
             for name in write_shards(
-                out,
+                finished,
                 split,
                 parts.documents,
                 choice,
@@ -186,7 +222,7 @@ def _write(
 
 
 def _finish(
-    out: Path,
+    finished: Path,
     tokenizer: Tokenizer,
     plan: dict[str, Any],
     shards: Sequence[tuple[str, str]],
@@ -194,34 +230,38 @@ def _finish(
     choice: Choice,
     sources: Sequence[Source],
     not_text: Sequence[NotText],
-    recipe: Recipe,
 ) -> None:
     """Everything beside the shards; the manifest last."""
-    counts: Counter[str] = Counter()
-    for part in parts:
-        counts.update(part.counts)
-    quarantined = write_quarantine(out / "quarantine.jsonl", not_text, parts)
-    if not shards:
-        raise InputError(*_nothing_left(counts, choice, quarantined, out))
-    with atomic_folder(out / "tokenizer", overwrite=True) as folder:
+    shutil.rmtree(finished / "tokenizer", ignore_errors=True)
+    with atomic_folder(finished / "tokenizer") as folder:
         tokenizer.save(folder)
-    write_dropped(out / "dropped.jsonl", parts, choice, sources)
-    report, entries = make_report(
-        out, shards, parts, choice, counts, tokenizer, recipe.digest.segment_chinese, len(not_text)
-    )
-    files = [name for _, name in shards] + ["quarantine.jsonl", "dropped.jsonl"]
-    files += [f"tokenizer/{file.name}" for file in sorted((out / "tokenizer").iterdir())]
-    hashes = {name: sha256_of(out / name) for name in files}
-    with atomic_file(out / MANIFEST) as file:
+    write_sources(finished / "sources.jsonl", sources)
+    write_quarantine(finished / "quarantine.jsonl", not_text, parts)
+    write_dropped(finished / "dropped.jsonl", parts, choice, sources)
+    segmented = plan["recipe"]["digest"]["segment_chinese"]
+    counts = _sum_of_counts(parts)
+    report, entries = make_report(finished, shards, parts, choice, counts, tokenizer, segmented, len(not_text))
+    files = [name for _, name in shards] + ["sources.jsonl", "quarantine.jsonl", "dropped.jsonl"]
+    files += [f"tokenizer/{file.name}" for file in sorted((finished / "tokenizer").iterdir())]
+    hashes = {name: sha256_of(finished / name) for name in files}
+    with atomic_file(finished / MANIFEST) as file:
         file.write(to_json({**plan, "report": report, "shards": entries, "files": hashes}).encode())
 
 
-def _nothing_left(counts: Counter[str], choice: Choice, quarantined: int, out: Path) -> tuple[str, str]:
+def _sum_of_counts(parts: PartFiles) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for part in parts:
+        counts.update(part.counts)
+    return counts
+
+
+def _nothing_left(
+    counts: Counter[str], choice: Choice, parts: PartFiles, not_text: Sequence[NotText]
+) -> tuple[str, str]:
     """Why there is not one document to write."""
     if counts["documents"] == 0:
-        return (
-            f"none of {quarantined} records could be read",
-            f"{out / 'quarantine.jsonl'} says why for each; often --field or --format is wrong.",
-        )
+        first = next((json.loads(part.problems.split(b"\n", 1)[0]) for part in parts if part.problems), None)
+        reason = _first_problem(first) if first else InputError(f"{not_text[0].path}: {not_text[0].reason}")
+        return f"none of {counts['quarantined']} records could be read; the first: {reason.problem}", reason.remedy
     reasons = ", ".join(f"{count} {reason}" for reason, count in drops(choice).items() if count)
     return f"all {counts['documents']} documents were left out: {reasons}", "Loosen the cleaning that took them."

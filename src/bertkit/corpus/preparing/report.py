@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from bertkit.corpus.folder import SPLITS
-from bertkit.corpus.preparing.assemble import Choice
+from bertkit.corpus.preparing.choose import Choice
 from bertkit.corpus.preparing.documents import KEPT, REASONS, PartFiles
-from bertkit.corpus.reading.sources import NotText, Source
+from bertkit.corpus.reading.sources import NotText, Source, shown
 from bertkit.corpus.shards import Array, Shard, open_shard
 from bertkit.files import atomic_file
 from bertkit.text.tokenizer import Tokenizer
@@ -50,6 +50,7 @@ def make_report(
             "bytes": sum(part.bytes_read for part in parts),
             "documents": counts["documents"],
             "characters": counts["characters"],
+            "characters_of_dropped": counts["characters of dropped documents"],
             "quarantined": counts["quarantined"],
             "files_left_out": files_left_out,
         },
@@ -119,17 +120,22 @@ def _histogram(octaves: Array) -> dict[str, int]:
     }
 
 
-def write_quarantine(path: Path, not_text: Sequence[NotText], parts: PartFiles) -> int:
-    """Each file and record that could not be read, where, and why; gives their number."""
-    count = 0
+def write_sources(path: Path, sources: Sequence[Source]) -> None:
+    """Each file that was read."""
+    with atomic_file(path) as file:
+        for source in sources:
+            facts = {"file": shown(source.path), "format": source.format, "bytes": source.size}
+            file.write((json.dumps(facts, ensure_ascii=False) + "\n").encode())
+
+
+def write_quarantine(path: Path, not_text: Sequence[NotText], parts: PartFiles) -> None:
+    """Each file and record that could not be read, where, and why."""
     with atomic_file(path) as file:
         for entry in not_text:
-            line = {"file": entry.path, "line": None, "reason": entry.reason, "excerpt": "", "remedy": ""}
+            line = {"file": shown(entry.path), "line": None, "reason": entry.reason, "excerpt": "", "remedy": ""}
             file.write((json.dumps(line, ensure_ascii=False) + "\n").encode("utf-8", "replace"))
         for part in parts:
             file.write(part.problems)
-            count += part.counts["quarantined"]
-    return count + len(not_text)
 
 
 def write_dropped(path: Path, parts: PartFiles, choice: Choice, sources: Sequence[Source]) -> None:
@@ -151,7 +157,7 @@ def write_dropped(path: Path, parts: PartFiles, choice: Choice, sources: Sequenc
 
 
 def _place(sources: Sequence[Source], source: int, line: int) -> dict[str, Any]:
-    return {"file": sources[int(source)].path, "line": int(line)}
+    return {"file": shown(sources[int(source)].path), "line": int(line)}
 
 
 def _places(parts: PartFiles, documents: Array) -> tuple[Array, Array]:

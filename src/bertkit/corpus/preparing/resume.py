@@ -1,9 +1,14 @@
-"""Going on where an interrupted preparation stopped: who works in a folder, on what, and from which block on."""
+"""Going on where an interrupted preparation stopped: who works in a folder, on what, and from which block on.
+
+All work is done in the folder `work` inside the result's, under a plan that says from what and how; the plan is
+written first and removed first, so what lies beside a plan belongs to it. When all is done, it is moved out.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -11,13 +16,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from bertkit.corpus.folder import MANIFEST, SPLITS
 from bertkit.corpus.preparing.documents import Cursor
-from bertkit.corpus.reading.readers import Block, ReadOptions, cut_blocks
-from bertkit.corpus.reading.sources import Source
+from bertkit.corpus.reading.readers import STDIN, Block, ReadOptions, cut_blocks
+from bertkit.corpus.reading.sources import Source, shown
 from bertkit.errors import InputError, WriteError
-from bertkit.files import atomic_file, read_json, refuse_existing, to_json
+from bertkit.files import atomic_file, read_json, sync_folder, to_json
 
-WORK = "work"
+WORK, LOCK, PLAN, FINISHED = "work", "bertkit.lock", "plan.json", "finished"
+SHARD = re.compile(rf"(?:{'|'.join(SPLITS)})-\d{{5,}}\.safetensors")
 
 
 def blocks_from(
@@ -46,83 +53,119 @@ def _checksum(block: Block, before: int) -> int:
     return zlib.crc32(payload, before)
 
 
-def _changed(source: Source) -> InputError:
-    return InputError(
-        f"{source.path} is not the text that the interrupted run was reading",
+def _changed(source: Source) -> WriteError:
+    return WriteError(
+        f"{source.name} is other text than was read here before",
         "Bring the old text back, or begin anew with --overwrite.",
     )
 
 
 def source_facts(source: Source) -> dict[str, Any]:
     """What tells whether a source is still the same. Standard input can only be told by its content."""
-    facts = {"path": source.path, "format": source.format, "compression": source.compression, "size": source.size}
-    if source.path != "-":
+    facts = {
+        "path": shown(source.path),
+        "format": source.format,
+        "compression": source.compression,
+        "size": source.size,
+    }
+    if source.path != STDIN:
         facts["modified"] = os.stat(source.path).st_mtime_ns  # noqa: PTH116
     return facts
 
 
-def require_same_plan(file: Path, plan: dict[str, Any]) -> None:
+def begin(work: Path, plan: dict[str, Any], *, overwrite: bool) -> None:
     """Write the plan down; or, if a run was interrupted here, make sure that this is the same one."""
+    file = work / PLAN
     plan = json.loads(json.dumps(plan))
-    if not file.exists():
-        with atomic_file(file) as handle:
-            handle.write(to_json(plan).encode())
+    if file.exists():
+        before = read_json(file, WriteError)
+        changed = [key for key in plan if plan[key] != before.get(key)]
+        if not changed:
+            return
+        if not overwrite:
+            what = {"tokenizer": "another tokenizer", "recipe": "other settings", "versions": "other versions"}
+            raise WriteError(
+                f"{work.parent} holds an unfinished corpus, begun with {what.get(changed[0], 'other text')}",
+                "Give the command it was begun with, choose another place, or begin anew with --overwrite.",
+            )
+    discard(work)
+    with atomic_file(file) as handle:
+        handle.write(to_json(plan).encode())
+
+
+def discard(work: Path) -> None:
+    """Remove all that was done; the plan first, so that nothing half-removed is taken for its work."""
+    (work / PLAN).unlink(missing_ok=True)
+    for path in work.iterdir():
+        if path.name != LOCK:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def require_ours(out: Path) -> None:
+    """Refuse a folder that holds something else: nothing in it is touched, whatever is asked for."""
+    if out.exists() and not out.is_dir():
+        raise WriteError(f"{out} is a file, and a folder is to be written there", "Choose another place.")
+    if (out / WORK / LOCK).exists() or not out.exists() or not any(out.iterdir()):
         return
-    before = read_json(file, WriteError)
-    changed = [key for key in plan if plan[key] != before.get(key)]
-    if changed:
-        what = {"sources": "text", "not_text": "text", "recipe": "settings"}
-        raise WriteError(
-            f"{file.parent.parent} holds an unfinished corpus with another {what.get(changed[0], changed[0])}",
-            "Give the command it was begun with, choose another place, or begin anew with --overwrite.",
-        )
-
-
-def refuse_foreign(out: Path) -> bool:
-    """Refuse a folder that holds something else; otherwise tell whether there is already something of ours."""
-    ours = (out / WORK / "lock").exists() or (out / "corpus.json").exists()
-    if not ours:
-        refuse_existing(out, overwrite=False)
-    return ours
+    manifest = out / MANIFEST
+    if not (manifest.is_file() and str(read_json(manifest, WriteError).get("format")).startswith("bertkit corpus")):
+        raise WriteError(f"{out} holds other files, which are not touched", "Choose a new or an empty folder.")
 
 
 @contextmanager
-def claim(out: Path, *, overwrite: bool) -> Iterator[Path]:
-    """The folder to work in, inside `out`. Two runs at once are refused; what is there and not ours is left alone."""
+def claim(out: Path) -> Iterator[Path]:
+    """The folder to work in, inside `out`. Two runs at once are refused."""
+    require_ours(out)
     work = out / WORK
-    ours = refuse_foreign(out)
-    work.mkdir(parents=True, exist_ok=True)
-    with (work / "lock").open("a+b") as lock:
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        lock = (work / LOCK).open("a+b")
+    except OSError as problem:
+        raise WriteError(f"could not write {out}: {problem.strerror}", "Choose another place.") from None
+    with lock:
         _lock(lock, out)
-        if overwrite and ours:
-            _clear(out)
         try:
             yield work
+        except InputError:
+            discard(work)  # it will not go on as it is: either the text or the settings have to change
+            raise
         finally:
-            if work.is_dir() and not (work / "plan.json").exists():  # it never began
+            if not (work / PLAN).exists():  # there is nothing to go on with
                 shutil.rmtree(work, ignore_errors=True)
                 if not any(out.iterdir()):
                     out.rmdir()
 
 
+def install(work: Path, out: Path) -> None:
+    """Move what is finished to its place. An earlier corpus there ends with its manifest, the new one begins with its
+    own; interrupted in between, the next call goes on."""
+    finished = work / FINISHED
+    files = read_json(finished / MANIFEST, WriteError)["files"]
+    (out / MANIFEST).unlink(missing_ok=True)
+    for path in out.glob("*.safetensors"):
+        if SHARD.fullmatch(path.name) and path.name not in files:
+            path.unlink()
+    if (finished / "tokenizer").exists():
+        shutil.rmtree(out / "tokenizer", ignore_errors=True)
+        (finished / "tokenizer").rename(out / "tokenizer")
+    for name in files:
+        if (finished / name).exists():
+            (finished / name).replace(out / name)
+    sync_folder(out)
+    (finished / MANIFEST).replace(out / MANIFEST)
+    sync_folder(out)
+    discard(work)
+
+
 def _lock(file: IO[bytes], out: Path) -> None:
-    """Held until the file is closed, also by a death."""
+    """Held until the file is closed, also by a death. Where the system has no such locks, nobody is kept out."""
     if os.name != "posix":
         return
     import fcntl
 
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         raise WriteError(f"{out} is being prepared by another process", "Wait, or choose another place.") from None
-
-
-def _clear(out: Path) -> None:
-    """Remove what an earlier run made; the manifest first, so that a half-cleared folder does not look whole."""
-    (out / "corpus.json").unlink(missing_ok=True)
-    for path in [*out.glob("*.safetensors"), out / "quarantine.jsonl", out / "dropped.jsonl"]:
-        path.unlink(missing_ok=True)
-    shutil.rmtree(out / "tokenizer", ignore_errors=True)
-    for path in (out / WORK).iterdir():
-        if path.name != "lock":
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    except OSError:
+        pass

@@ -88,10 +88,31 @@ def open_bytes(
     return ByteStream(decompressed(_raw(path, min(piece, COMPRESSED_PIECE), on_read), compression))
 
 
+class _Stdin:
+    """Standard input, whose beginning can be looked at before it is read. A pipe may hand it over byte by byte."""
+
+    ahead = b""
+
+    @classmethod
+    def peek(cls, count: int) -> bytes:
+        cls.ahead += sys.stdin.buffer.read(max(0, count - len(cls.ahead)))
+        return cls.ahead[:count]
+
+    @classmethod
+    def read(cls, count: int) -> bytes:
+        data, cls.ahead = cls.ahead[:count], cls.ahead[count:]
+        return data + sys.stdin.buffer.read(count - len(data))
+
+
+def peek_stdin(count: int) -> bytes:
+    """The first bytes of standard input, which will be read again."""
+    return _Stdin.peek(count)
+
+
 def _raw(path: str, size: int, on_read: Callable[[int], None]) -> Iterator[bytes]:
     try:
         if path == STDIN:
-            while piece := sys.stdin.buffer.read(size):
+            while piece := _Stdin.read(size):
                 on_read(len(piece))
                 yield piece
             return

@@ -100,9 +100,10 @@ def _documents(stream: ByteStream, source: Source, options: ReadOptions) -> str:
 def _spread_json(stream: ByteStream) -> Problem | None:
     """A Problem for JSON that is spread over lines: else each of its lines would be one."""
     start = stream.peek(256).lstrip()
-    if start.split(b"\n")[0].strip() not in (b"[", b"{"):
+    of_objects = start.startswith(b"[") and start[1:].lstrip()[:1] in (b"{", b"")
+    if not of_objects and start.split(b"\n")[0].strip() != b"{":
         return None
-    return Problem(1, "one JSON value over many lines, not a JSON object a line", excerpt(start), "Try: jq -c '.[]'.")
+    return Problem(1, "one JSON value for all, not a JSON object a line", excerpt(start), "Try: jq -c '.[]'.")
 
 
 def place(source: Source, line: int | None) -> str:
@@ -120,34 +121,49 @@ def read_texts(
     on_read: Callable[[int], None] = _nobody,
     documents: str = "line",
     encoding: str = "utf-8",
-    on_problem: Callable[[str, str], None] | None = None,
+    file_format: str | None = None,
+    on_problem: Callable[[InputError], None] | None = None,
 ) -> Iterator[str]:
     """The texts of files, folders, patterns or standard input (`-`), one after the other.
 
     JSON lines, CSV, TSV and Parquet have a text in each record, under `field` (`text` unless told otherwise); plain
     text has one on each line unless `documents` says otherwise. The first thing that is wrong is an InputError; with
-    `on_problem`, that is told the place and the reason of each thing instead, and reading goes on. Files in folders
+    `on_problem`, that is told of each thing instead, and reading goes on. Files in folders
     that are not text are passed over; one that is named is not.
     """
     inputs = [source] if isinstance(source, str) else list(source)
     options = ReadOptions(field=field or "text", documents=documents, encoding=encoding, keep_blank=True)
-    sources, left_out = find_sources(inputs, encoding=encoding)
+    sources, left_out = find_sources(inputs, format=file_format, encoding=encoding)
     for path, reason in left_out:
         if path in inputs and reason != "empty":
-            _tell(on_problem, "standard input" if path == STDIN else path, f"not text but {reason}", "")
-    for number, file in enumerate(sources):
-        for block in cut_blocks(file, number, options, on_read):
-            for record in records(block, file, options):
-                where = place(file, record.line)
-                if isinstance(record, Problem):
-                    _tell(on_problem, where, record.reason, record.remedy)
-                elif allow_empty or not (record.text == "" or record.text.isspace()):
-                    yield record.text
+            name = "standard input" if path == STDIN else path
+            _tell(on_problem, InputError(f"{name}: not text but {reason}"))
+    for where, text in texts_of(sources, options, on_read=on_read, on_problem=on_problem):
+        if allow_empty or not (text == "" or text.isspace()):
+            yield text
+        else:
+            remedy = "Remove it, or allow empty texts (--allow-empty)."
+            _tell(on_problem, InputError(f"{place(*where)}: empty text", remedy))
+
+
+def texts_of(
+    sources: Sequence[Source],
+    options: ReadOptions,
+    *,
+    on_read: Callable[[int], None] = _nobody,
+    on_problem: Callable[[InputError], None] | None = None,
+) -> Iterator[tuple[tuple[Source, int], str]]:
+    """Each text with its source and line. The first Problem is raised; with `on_problem`, that is told each instead."""
+    for number, source in enumerate(sources):
+        for block in cut_blocks(source, number, options, on_read):
+            for record in records(block, source, options):
+                if isinstance(record, Record):
+                    yield (source, record.line), record.text
                 else:
-                    _tell(on_problem, where, "empty text", "Remove it, or allow empty texts (--allow-empty).")
+                    _tell(on_problem, InputError(f"{place(source, record.line)}: {record.reason}", record.remedy))
 
 
-def _tell(on_problem: Callable[[str, str], None] | None, where: str, reason: str, remedy: str) -> None:
+def _tell(on_problem: Callable[[InputError], None] | None, problem: InputError) -> None:
     if on_problem is None:
-        raise InputError(f"{where}: {reason}", remedy)
-    on_problem(where, reason)
+        raise problem
+    on_problem(problem)

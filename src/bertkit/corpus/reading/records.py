@@ -56,7 +56,7 @@ def _split(payload: bytes, line: int, documents: str) -> Iterator[tuple[int, byt
 
 def _from_json(line: int, text: str, field: str) -> Record | Problem:
     try:
-        value = json.loads(text)
+        value = json.loads(text.removeprefix("\ufeff"))  # files with byte-order marks, put together
     except json.JSONDecodeError as problem:
         reason = f"not valid JSON: {problem.msg.removesuffix(' at')} at column {problem.colno}"
         return Problem(line, reason, excerpt(text, problem.pos))

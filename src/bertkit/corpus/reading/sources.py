@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import glob
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
 from typing import NamedTuple
 
-from bertkit.corpus.reading.decompress import STDIN, ByteStream, decompressed, open_bytes
+from bertkit.corpus.reading.decompress import STDIN, ByteStream, decompressed, open_bytes, peek_stdin
 from bertkit.corpus.reading.encoding import HEAD, check_encoding
 from bertkit.corpus.reading.kinds import FORMATS, compression_of, format_of, not_text
 from bertkit.errors import InputError, UsageError, nearest
@@ -40,6 +38,11 @@ class Source:
         return "standard input" if self.path == STDIN else self.path
 
 
+def shown(path: str) -> str:
+    """A path as text: file names may be any bytes, and those that are not UTF-8 are escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 class NotText(NamedTuple):
     """A file that was found and is left out."""
 
@@ -52,12 +55,14 @@ def find_sources(
     *,
     format: str | None = None,  # noqa: A002 - the option of the command line is called so
     encoding: str = "utf-8",
+    leave_out: Path | None = None,
 ) -> tuple[list[Source], list[NotText]]:
     """The sources behind files, folders (with those inside), patterns such as `corpus/**/*.txt.gz`, and `-`.
 
     They come in the order of the inputs, inside a folder or pattern sorted by path. Hidden files are passed over.
     A file's format is known by its suffix unless `format` says it, and its compression by its first bytes. `encoding`
-    is only needed here for UTF-16 and UTF-32 without a byte-order mark, which else look like binary data.
+    is only needed here for UTF-16 and UTF-32 without a byte-order mark, which else look like binary data. What lies
+    in the folder `leave_out` is not looked at: results that are written among the inputs are none of them.
 
     find_sources(["a.csv.gz"]) is ([Source("a.csv.gz", "csv", "gz", 1234)], []).
     """
@@ -67,10 +72,11 @@ def find_sources(
     sources: list[Source] = []
     left_out: list[NotText] = []
     seen: set[str] = set()
+    results = os.path.join(os.path.realpath(leave_out), "") if leave_out is not None else ""  # noqa: PTH118
     for given in inputs:
         for path, reason in _files_of(given):
             identity = path if path == STDIN else os.path.realpath(path)
-            if identity in seen:
+            if identity in seen or (results and identity.startswith(results)):
                 continue
             seen.add(identity)
             found = NotText(path, reason) if reason else _recognised(path, format, usual)
@@ -147,8 +153,7 @@ def _why_unreadable(path: str) -> str:
 
 def _recognised(path: str, format_given: str | None, encoding: str) -> Source | NotText:
     if path == STDIN:
-        stdin = sys.stdin.buffer
-        raw, size = stdin.peek(HEAD)[:HEAD] if isinstance(stdin, BufferedReader) else b"", None
+        raw, size = peek_stdin(HEAD), None
         pieces = iter([raw])
     else:
         stream, size = open_bytes(path, "", piece=HEAD), Path(path).stat().st_size
