@@ -188,6 +188,8 @@ def _too_long(feed: _Feed, options: ReadOptions) -> Problem:
 
 def _wrong_quotes(feed: _Feed, problem: str) -> Problem:
     reason = "a quote is opened and never closed" if problem == "unexpected end of data" else problem
+    if feed.held_size > REWIND:
+        reason += f", so the {len(feed.held) - 1:,} lines after it are taken for its text and left out with it"
     wrong = Problem(feed.first_line, reason, excerpt(feed.held[0]), "Check the quoting of that line.")
     if feed.held_size <= REWIND:
         feed.rewind()
