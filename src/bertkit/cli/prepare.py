@@ -152,7 +152,7 @@ def prepare(
 
 def _verify(folder: Path, inputs: list[str] | None) -> None:
     if inputs:
-        raise UsageError(f"--verify takes one folder, and {inputs[0]} is given as well")
+        raise UsageError(f"--verify takes one folder, and {inputs[0]} is given as well", "Leave it out.")
     from bertkit.corpus.folder import CorpusFolder
 
     corpus = CorpusFolder(folder)

@@ -1,0 +1,1 @@
+"""What a model learns from: each file makes batches out of samples, and a loss out of what the model answers."""

@@ -1,0 +1,141 @@
+"""Which tokens are hidden from the model, and behind what.
+
+15 % of the tokens are chosen; of those 80 % become [MASK], 10 % a random token, 10 % stay as they are, so that the
+model can never be sure which words it is asked for. Tokens are chosen one by one, or as whole words, or as spans of
+words; in all three each token is replaced by the same rule. Every draw is a function of a key, so a sample is masked in
+the same way by whoever asks, and in another way in each epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from bertkit.corpus.sampling.keyed import Array, below, bits, key, uniform
+from bertkit.corpus.sampling.samples import Sample
+from bertkit.errors import UsageError, nearest, shortened
+
+UNITS = ("token", "word", "span")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masking:
+    """How to mask. `word` needs samples that know where words start, which prepared corpora do, in Chinese too."""
+
+    unit: str = "token"
+    rate: float = 0.15
+    """The share of the tokens, [CLS] and [SEP] not counted, that is chosen; at least one is."""
+    masked: float = 0.8
+    random: float = 0.1
+    """What of the chosen is neither masked nor random stays as it is."""
+    longest_span: int = 10
+    span_end: float = 0.2
+    """A span ends after each word with this probability (geometric, mean 3.8 with the limit, as in SpanBERT)."""
+
+    def __post_init__(self) -> None:
+        if self.unit not in UNITS:
+            hint = nearest(str(self.unit), UNITS)
+            raise UsageError(f"masking by {shortened(self.unit)}", f"{hint} There are: {', '.join(UNITS)}.")
+        if not 0 < self.rate < 1:
+            raise UsageError(f"a masking rate of {self.rate}", "It lies between 0 and 1; BERT's is 0.15.")
+        if min(self.masked, self.random) < 0 or self.masked + self.random > 1:
+            raise UsageError(
+                f"of the chosen tokens {self.masked} masked and {self.random} random",
+                "Both are shares, at most 1 together.",
+            )
+        if self.longest_span < 1 or not 0 < self.span_end <= 1:
+            raise UsageError(f"spans of up to {self.longest_span} words that end with {self.span_end}")
+
+
+class Vocabulary(NamedTuple):
+    """What masking needs to know of the tokenizer."""
+
+    mask_id: int
+    ordinary: Array
+    """The tokens that may stand in for another: all but the special ones."""
+
+
+class Masked(NamedTuple):
+    ids: Array
+    """What the model sees."""
+    positions: Array
+    """Where it is asked, in order."""
+    labels: Array
+    """What stood there."""
+
+
+def mask(sample: Sample, masking: Masking, vocabulary: Vocabulary, sample_key: int) -> Masked:
+    """Mask a sample; the key decides how."""
+    places = np.flatnonzero(~sample.special)
+    wanted = max(1, round(masking.rate * len(places)))
+    if masking.unit == "token":
+        chosen = places[np.argsort(bits(key(sample_key, "token"), places))[:wanted]]
+    elif masking.unit == "word":
+        chosen = _words(sample, places, wanted, sample_key)
+    else:
+        chosen = _spans(sample, places, wanted, masking, sample_key)
+    positions = np.sort(chosen)
+    draw = uniform(key(sample_key, "how"), positions)
+    stand_ins = vocabulary.ordinary[below(len(vocabulary.ordinary), key(sample_key, "which"), positions)]
+    labels = sample.ids[positions]
+    ids = sample.ids.copy()
+    ids[positions] = np.where(
+        draw < masking.masked,
+        vocabulary.mask_id,
+        np.where(draw < masking.masked + masking.random, stand_ins, labels),
+    )
+    return Masked(ids, positions, labels)
+
+
+def _words(sample: Sample, places: Array, wanted: int, sample_key: int) -> Array:
+    """Whole words in random order; one that would be too much is passed over for the next."""
+    starts = places[sample.word_starts[places]]
+    lengths = _word_lengths(sample, places, starts)
+    chosen: list[Array] = []
+    left = wanted
+    for word in np.argsort(bits(key(sample_key, "word"), starts)).tolist():
+        if lengths[word] <= left:
+            chosen.append(starts[word] + np.arange(lengths[word]))
+            left -= lengths[word]
+        if not left:
+            break
+    if not chosen:  # all words are longer than what is wanted: the shortest one then
+        word = int(np.argmin(lengths))
+        chosen.append(starts[word] + np.arange(lengths[word]))
+    return np.concatenate(chosen)
+
+
+def _spans(sample: Sample, places: Array, wanted: int, masking: Masking, sample_key: int) -> Array:
+    """Runs of whole words, of a random length each, from random places on, until there are enough tokens. A run ends
+    where the segment does, and is cut to what is left."""
+    starts = places[sample.word_starts[places]]
+    lengths = _word_lengths(sample, places, starts)
+    taken = np.zeros(len(sample), bool)
+    left = wanted
+    order = np.argsort(bits(key(sample_key, "span"), starts)).tolist()
+    words_in = np.minimum(
+        1
+        + np.floor(np.log1p(-uniform(key(sample_key, "length"), starts)) / np.log1p(-min(masking.span_end, 1 - 1e-12))),
+        masking.longest_span,
+    ).astype(int)
+    for word in order:
+        for next_word in range(word, min(word + int(words_in[word]), len(starts))):
+            first, stop = int(starts[next_word]), int(starts[next_word]) + int(lengths[next_word])
+            goes_on = next_word == word or first == int(starts[next_word - 1]) + int(lengths[next_word - 1])
+            if not goes_on or lengths[next_word] > left or taken[first]:
+                break
+            taken[first:stop] = True
+            left -= int(lengths[next_word])
+        if not left:
+            break
+    return np.flatnonzero(taken) if taken.any() else _words(sample, places, wanted, sample_key)
+
+
+def _word_lengths(sample: Sample, places: Array, starts: Array) -> Array:
+    """How many tokens each word has: up to the next word, or to the special token that ends the segment."""
+    ends = np.append(starts[1:], places[-1] + 1)
+    special = np.flatnonzero(sample.special)
+    lengths: Array = np.minimum(ends, special[np.searchsorted(special, starts)]) - starts
+    return lengths
