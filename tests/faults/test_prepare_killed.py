@@ -87,13 +87,20 @@ def stage_of(out: Path) -> str:
     return "reading" if list(work.glob("part-*.safetensors")) else "starting"
 
 
+def count(out: Path, pattern: str) -> int:
+    try:
+        return len(list(out.glob(pattern)))
+    except FileNotFoundError:  # a folder was moved or removed while it was looked at
+        return 0
+
+
 def wait_for(process: subprocess.Popen[bytes], out: Path, stage: str, more: int, deadline: float = 60) -> None:
     """Until a run has reached a stage and written so many more files, or has ended."""
     pattern = {"starting": "work/*", "reading": "work/part-*", "writing": "work/finished/*", "finished": "*"}[stage]
-    before = len(list(out.glob(pattern)))
+    before = count(out, pattern)
     end = time.monotonic() + deadline
     while process.poll() is None and time.monotonic() < end:
-        if len(list(out.glob(pattern))) >= before + more:
+        if count(out, pattern) >= before + more:
             return
         time.sleep(0.0005)
 
