@@ -14,12 +14,7 @@ import numpy as np
 import pytest
 
 import bertkit
-
-
-def bertkit_command(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bertkit", *map(str, arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=120)
-    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+from commands import bertkit_command
 
 
 def succeeds(*arguments: object, stdin: bytes = b"") -> list[dict]:

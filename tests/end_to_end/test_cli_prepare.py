@@ -7,8 +7,6 @@ import gzip
 import json
 import lzma
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,12 +16,7 @@ import zstandard
 
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.text.tokenizer import Tokenizer
-
-
-def bertkit(*arguments: str | Path, given: bytes | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bertkit", *map(str, arguments)]
-    done = subprocess.run(command, input=given, capture_output=True, check=False)
-    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+from commands import bertkit_command as bertkit
 
 
 @pytest.fixture(scope="module")
@@ -140,10 +133,10 @@ def test_one_command_without_a_tokenizer(tmp_path: Path, documents: list[str]):
 def test_standard_input(tmp_path: Path, documents: list[str], tokenizer_folder: Path):
     lines = "".join(json.dumps({"text": text}) + "\n" for text in documents).encode()
     out = tmp_path / "out"
-    refused = bertkit("prepare", "-", "--format", "jsonl", "-o", out, given=lines)
+    refused = bertkit("prepare", "-", "--format", "jsonl", "-o", out, stdin=lines)
     assert refused.returncode == 2
     assert "--tokenizer" in refused.stderr
-    done = bertkit("prepare", "-", "--format", "jsonl", "-o", out, "--tokenizer", tokenizer_folder, given=lines)
+    done = bertkit("prepare", "-", "--format", "jsonl", "-o", out, "--tokenizer", tokenizer_folder, stdin=lines)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["read"]["documents"] == 100
 

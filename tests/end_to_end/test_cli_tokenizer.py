@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 
 from bertkit.text.tokenizer import Tokenizer
+from commands import bertkit_command
 
 
 def run(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bertkit", "tokenizer", *map(str, arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=120)
-    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+    return bertkit_command("tokenizer", *arguments, stdin=stdin)
 
 
 def records(*arguments: object, stdin: bytes = b"") -> list[dict]:

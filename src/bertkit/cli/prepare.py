@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bertkit.cli.options import Overwrite, note
+from bertkit.cli.options import Encoding, Format, Overwrite, note
 from bertkit.errors import InputError, InterruptionError, UsageError
 
 if TYPE_CHECKING:
@@ -32,13 +32,11 @@ def prepare(
         Path | None, typer.Option(metavar="FOLDER", help="Check every byte of a finished folder instead.")
     ] = None,
     field: Annotated[str, typer.Option(help="The field or column that holds the text.")] = "text",
-    file_format: Annotated[
-        str | None, typer.Option("--format", help="text, jsonl, csv, tsv or parquet. [by the file's name]")
-    ] = None,
+    file_format: Format = None,
     documents: Annotated[
         str, typer.Option(help="In plain text a document is a: file, line or blank-line. auto decides.")
     ] = "auto",
-    encoding: Annotated[str, typer.Option(help="Of text without a byte-order mark: gb18030, latin-1, ...")] = "utf-8",
+    encoding: Encoding = "utf-8",
     max_record_mb: Annotated[int, typer.Option(min=1, help="A record larger than this is set aside.")] = 64,
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at the first record that cannot be read; else set it aside.")

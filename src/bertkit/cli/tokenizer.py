@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bertkit.cli.options import Overwrite, emit, for_people, given_texts, note, progress
+from bertkit.cli.options import Encoding, Format, Overwrite, emit, for_people, given_texts, note, progress
 
 if TYPE_CHECKING:
     from bertkit.errors import InputError
@@ -23,8 +23,6 @@ Inputs = Annotated[
 Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A tokenizer folder, or a model folder.")]
 Field = Annotated[str | None, typer.Option(help="The column or field that holds the text [text].")]
 Documents = Annotated[str, typer.Option(help="In plain text a text is a: line, file or blank-line.")]
-Format = Annotated[str | None, typer.Option("--format", help="text, jsonl, csv, tsv or parquet. [by the file's name]")]
-Encoding = Annotated[str, typer.Option(help="Of text without a byte-order mark: gb18030, latin-1, ...")]
 
 
 def train(

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bertkit.corpus.sampling.keyed import Array, below, bits, key, uniform
+from bertkit.corpus.sampling.keyed import below, bits, key, uniform
 from bertkit.corpus.sampling.samples import Sample
+from bertkit.corpus.shards import Array
 from bertkit.errors import UsageError, nearest, shortened
 
 UNITS = ("token", "word", "span")

@@ -15,11 +15,11 @@ import numpy as np
 
 from bertkit.corpus.preparing.documents import KEPT, REASONS, Documents
 from bertkit.corpus.preparing.duplicates import Twins, drop_exact, drop_near, repeated_lines
-from bertkit.corpus.preparing.fingerprints import SIGNATURE, signatures
+from bertkit.corpus.preparing.fingerprints import MIX, SIGNATURE, signatures
 from bertkit.corpus.shards import Array
 
 EMPTY, TOO_SHORT = REASONS.index("empty"), REASONS.index("too short without boilerplate")
-_MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_MIXES = MIX, np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _hashes_of_rest(part: Documents, choice: Choice) -> Array:
     before = np.append(np.uint64(0), place)[np.cumsum(part.document_lines, dtype=np.int64) - part.document_lines]
     place -= np.repeat(before, part.document_lines)
     halves = []
-    for mix in _MIX:
+    for mix in _MIXES:
         mixed = (part.line_hashes ^ (place * mix)) * mix
         mixed ^= mixed >> np.uint64(29)
         halves.append(sums(np.where(kept, mixed * mix, np.uint64(0)), part.document_lines))

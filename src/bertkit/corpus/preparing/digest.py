@@ -12,7 +12,7 @@ import numpy as np
 from bertkit.corpus.preparing.cleaning import Cleaned, Cleaning, clean
 from bertkit.corpus.preparing.documents import KEPT, REASONS, Digest, Documents
 from bertkit.corpus.preparing.encode import DocumentEncoder
-from bertkit.corpus.preparing.fingerprints import line_hash, signatures, text_hash
+from bertkit.corpus.preparing.fingerprints import line_hash, signatures, text_hash, unknown_token
 from bertkit.corpus.reading.readers import Block, Problem, ReadOptions, Record, records
 from bertkit.corpus.reading.sources import Source, shown
 from bertkit.text.chinese import has_han
@@ -35,7 +35,7 @@ class Digester:
     def __init__(self, sources: Sequence[Source], tokenizer: Tokenizer, settings: DigestSettings) -> None:
         self.sources = sources
         self.settings = settings
-        self.unknown = tokenizer.unk_id if "unk" in tokenizer.specials else -1  # bytes are never unknown
+        self.unknown = unknown_token(tokenizer)
         self.encoder = DocumentEncoder(tokenizer, segment_chinese=settings.segment_chinese)
 
     def digest(self, block: Block) -> Digest:

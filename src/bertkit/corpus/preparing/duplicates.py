@@ -13,7 +13,7 @@ from math import ceil, sqrt
 import numpy as np
 
 from bertkit.corpus.preparing.documents import KEPT, REASONS, Documents
-from bertkit.corpus.preparing.fingerprints import SIGNATURE, agreement
+from bertkit.corpus.preparing.fingerprints import MIX, SIGNATURE, agreement
 from bertkit.corpus.shards import Array
 
 AT_ONCE = 4_000_000
@@ -30,7 +30,6 @@ LEADERS = 8
 """With so many different documents of one group a document is compared before it counts as another one."""
 
 DUPLICATE, NEAR_DUPLICATE = REASONS.index("duplicate"), REASONS.index("near duplicate")
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Twins:
@@ -102,7 +101,7 @@ def _alike(signatures: Array, status: Array, band: int, lowest: float) -> Iterat
             columns = signatures[start : start + KEYS_AT_ONCE, band : band + BAND]
             key = np.zeros(len(columns), np.uint64)
             for column in columns.T:
-                key = (key + column + np.uint64(1)) * _MIX
+                key = (key + column + np.uint64(1)) * MIX
                 key ^= key >> np.uint64(29)
             # A document without any sequence has no signature to speak of.
             chosen = (status[start : start + len(columns)] == KEPT) & (columns != 0xFFFF).any(axis=1)

@@ -8,6 +8,7 @@ import numpy as np
 import rensa
 
 from bertkit.corpus.shards import Array
+from bertkit.text.tokenizer import Tokenizer
 
 SHINGLE = 5
 """Signatures compare sequences of so many tokens."""
@@ -19,7 +20,13 @@ SIGNATURE = 128
 """Numbers in a signature. The share that agrees between two documents estimates how much of their sequences they share
 (the Jaccard index) with a standard error of at most 0.045."""
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: an odd number with well-spread bits
+MIX = np.uint64(0x9E3779B97F4A7C15)
+"""2 ** 64 over the golden ratio: an odd number with well-spread bits, to mix numbers with."""
+
+
+def unknown_token(tokenizer: Tokenizer) -> int:
+    """The id of the unknown token; -1, which no token has, where there is none: bytes are never unknown."""
+    return tokenizer.unk_id if "unk" in tokenizer.specials else -1
 
 
 def text_hash(text: str) -> tuple[int, int]:
@@ -46,7 +53,7 @@ def signatures(tokens: Array, document_tokens: Array, unknown: int = -1) -> Arra
     shingles = tokens[:last].astype(np.uint64)
     for place in range(1, SHINGLE):
         counts &= tokens[place : place + last] != unknown
-        shingles = shingles * _MIX + tokens[place : place + last]
+        shingles = shingles * MIX + tokens[place : place + last]
     shingles ^= shingles >> np.uint64(32)
     in_document = np.bincount(document[:last][counts], minlength=len(document_tokens))
     ends = np.append(0, np.cumsum(in_document)).astype(np.uint64)

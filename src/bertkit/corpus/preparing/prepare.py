@@ -27,6 +27,7 @@ from bertkit.corpus.preparing.assemble import write_shards
 from bertkit.corpus.preparing.choose import Choice, choose
 from bertkit.corpus.preparing.digest import Digester, DigestSettings
 from bertkit.corpus.preparing.documents import Cursor, Digest, PartFiles, open_part, part_paths, save_part
+from bertkit.corpus.preparing.fingerprints import unknown_token
 from bertkit.corpus.preparing.progress import Progress
 from bertkit.corpus.preparing.report import drops, make_report, write_dropped, write_quarantine, write_sources
 from bertkit.corpus.preparing.resume import FINISHED, begin, blocks_from, claim, install, source_facts
@@ -196,7 +197,7 @@ def _choose(parts: PartFiles, recipe: Recipe, tokenizer: Tokenizer, scratch: Pat
             near=recipe.near_duplicates,
             boilerplate=recipe.boilerplate,
             min_characters=recipe.digest.cleaning.min_chars,
-            unknown=tokenizer.unk_id if "unk" in tokenizer.specials else -1,
+            unknown=unknown_token(tokenizer),
             scratch=scratch,
         )
 

@@ -13,6 +13,7 @@ import numpy as np
 from bertkit.corpus.folder import SPLITS
 from bertkit.corpus.preparing.choose import Choice
 from bertkit.corpus.preparing.documents import KEPT, REASONS, PartFiles
+from bertkit.corpus.preparing.fingerprints import unknown_token
 from bertkit.corpus.reading.sources import NotText, Source, shown
 from bertkit.corpus.shards import Array, Shard, open_shard
 from bertkit.files import atomic_file
@@ -35,7 +36,7 @@ def make_report(
     splits = {split: Counter[str](documents=0, sentences=0, tokens=0, words=0, unknown=0) for split in SPLITS}
     lengths = {"documents": np.zeros(0, np.int64), "sentences": np.zeros(0, np.int64)}
     entries = []
-    unknown = tokenizer.unk_id if "unk" in tokenizer.specials else -1  # bytes are never unknown
+    unknown = unknown_token(tokenizer)
     for split, name in shards:
         shard, _ = open_shard(out / name)
         held = _contents(shard, unknown)

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from bertkit.corpus.shards import Array
 
 MASK = 2**64 - 1
 START = int.from_bytes(b"bertkit.")

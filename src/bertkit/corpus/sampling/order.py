@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bertkit.corpus.sampling.keyed import Array, below, key
+from bertkit.corpus.sampling.keyed import below, key
+from bertkit.corpus.shards import Array
 from bertkit.errors import UsageError
 
 ROUNDS = 8
