@@ -33,6 +33,11 @@ class BertConfig:
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     pad_token_id: int = 0
+    is_decoder: bool = False
+    """Each token sees only itself and those to its left."""
+    pre_norm: bool = False
+    """Normalise what enters a layer's two parts instead of what leaves them. Not BERT's own; Megatron-LM's BERT has it,
+    under whose name transformers knows it."""
 
     def __post_init__(self) -> None:
         # The upper limits are far above any published model. They are there so that a hostile or damaged
@@ -49,6 +54,9 @@ class BertConfig:
         self._require_number("attention_probs_dropout_prob", 0.0, 1.0)
         self._require_number("initializer_range", 0.0, 10.0)
         self._require_number("layer_norm_eps", 0.0, 1.0)
+        for name in ("is_decoder", "pre_norm"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} is {shortened(getattr(self, name))}", "It must be true or false.")
         if self.hidden_act not in ACTIVATIONS:
             known = ", ".join(ACTIVATIONS)
             raise ConfigError(f"hidden_act is {shortened(self.hidden_act)}", f"It can be one of: {known}.")

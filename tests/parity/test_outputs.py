@@ -141,8 +141,6 @@ def turn_dropout_off(model: Bert) -> None:
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-        if hasattr(module, "map_dropout"):
-            module.map_dropout = 0.0
 
 
 def test_hidden_states_of_real_weights_equal_the_reference(minilm: Path, english: list[str]):

@@ -17,6 +17,7 @@ from bertkit.model.layers import (
     Packed,
     Padded,
     PostNormBlock,
+    PreNormBlock,
     SelfAttention,
 )
 
@@ -34,10 +35,13 @@ class Encoder(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.embeddings = Embeddings(config)
+        block = PreNormBlock if config.pre_norm else PostNormBlock
         self.blocks = nn.ModuleList(
-            PostNormBlock(config, attention=SelfAttention(config), feed_forward=FeedForward(config))
+            block(config, attention=SelfAttention(config), feed_forward=FeedForward(config))
             for _ in range(config.num_hidden_layers)
         )
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps) if config.pre_norm else nn.Identity()
+        self.causal = config.is_decoder
         self.gradient_checkpointing = False
         """Keep only each block's input for the backward pass and compute the rest again: about a third more
         time for a fraction of the memory."""
@@ -58,19 +62,28 @@ class Encoder(nn.Module):
         for each token which ones it may see. All of it 1 is the same as none, and slower.
         """
         x_BLD = self.embeddings(input_ids, segment_ids, position_ids)
-        mask = None if attention_mask is None else additive_mask(attention_mask, x_BLD.dtype)
+        if attention_mask is None:
+            return self._through_blocks(x_BLD, Padded(None, self.causal), hidden_states, attentions)
+        mask = additive_mask(attention_mask, x_BLD.dtype)
+        if self.causal:
+            mask = torch.minimum(mask, mask.new_full(2 * mask.shape[-1:], torch.finfo(mask.dtype).min).triu(1))
         return self._through_blocks(x_BLD, Padded(mask), hidden_states, attentions)
 
     def packed(
-        self, input_ids: Tensor, runs: Sequence[tuple[int, int]], *, hidden_states: bool = False
+        self,
+        input_ids: Tensor,
+        runs: Sequence[tuple[int, int]],
+        segment_ids: Tensor | None = None,
+        *,
+        hidden_states: bool = False,
     ) -> EncoderOutput:
         """Encode T token ids: sequences one after another, no padding, so that no work is done for nothing.
 
         `runs` is (how many, how long) for each stretch of equally long sequences. Outputs are T x D.
         """
         counts = [torch.arange(length, device=input_ids.device).repeat(count) for count, length in runs]
-        x_TD = self.embeddings(input_ids, None, torch.cat(counts))
-        return self._through_blocks(x_TD, Packed(tuple(runs)), hidden_states, attentions=False)
+        x_TD = self.embeddings(input_ids, segment_ids, torch.cat(counts))
+        return self._through_blocks(x_TD, Packed(tuple(runs), self.causal), hidden_states, attentions=False)
 
     def _through_blocks(self, x: Tensor, layout: Layout, hidden_states: bool, attentions: bool) -> EncoderOutput:
         states, maps = [x] if hidden_states else [], []
@@ -83,7 +96,8 @@ class Encoder(nn.Module):
                 states.append(x)
             if attentions:
                 maps.append(map_BHLL)
-        return EncoderOutput(x, tuple(states), tuple(maps))
+        x = self.norm(x)
+        return EncoderOutput(x, (*states[:-1], x) if hidden_states else (), tuple(maps))
 
 
 def additive_mask(attention_mask: Tensor, dtype: torch.dtype) -> Tensor:

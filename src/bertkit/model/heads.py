@@ -18,7 +18,11 @@ class Pooler(nn.Module):
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
 
     def forward(self, x_BLD: Tensor) -> Tensor:
-        return torch.tanh(self.dense(x_BLD[:, 0]))
+        return self.pooled(x_BLD[:, 0])
+
+    def pooled(self, first_BD: Tensor) -> Tensor:
+        """From the first tokens alone, for those who have them apart."""
+        return torch.tanh(self.dense(first_BD))
 
 
 class MaskedWordHead(nn.Module):
@@ -38,8 +42,15 @@ class MaskedWordHead(nn.Module):
 
     def forward(self, x: Tensor, word_embedding: Tensor) -> Tensor:
         """`x` is any number of D-vectors (... x D): pass only the masked positions where only they matter."""
-        matrix_VD = word_embedding if self.decoder is None else self.decoder
-        return F.linear(self.norm(self.activation(self.dense(x))), matrix_VD, self.bias)
+        return F.linear(self.transform(x), self.output_matrix(word_embedding), self.bias)
+
+    def transform(self, x: Tensor) -> Tensor:
+        """All of the head but the product with the vocabulary, which a loss may do piece by piece."""
+        transformed: Tensor = self.norm(self.activation(self.dense(x)))
+        return transformed
+
+    def output_matrix(self, word_embedding: Tensor) -> Tensor:
+        return word_embedding if self.decoder is None else self.decoder
 
 
 class NextSentenceHead(nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -30,17 +30,47 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
     raise AssertionError(name)
 
 
+class Dropout(nn.Dropout):
+    """torch's dropout, with a cheaper coin on the CPU, where drawing a float for every number would take an eighth of a
+    training step. Here 16 random bits decide each, so the probability is exact to 1 in 65,536."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training or not self.p:
+            return x
+        if x.device.type != "cpu":
+            return F.dropout(x, self.p)
+        dropped: Tensor = _CpuDropout.apply(x, self.p)  # type: ignore[no-untyped-call]
+        return dropped
+
+
+class _CpuDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, probability: float) -> Tensor:
+        dropped_of_65536 = round(probability * 2**16)
+        draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+        keep = draws.view(torch.int16)[: x.numel()].view(x.shape) >= dropped_of_65536 - 2**15
+        ctx.scale = 1 / (1 - min(dropped_of_65536 / 2**16, 1 - 2**-16))
+        ctx.save_for_backward(keep)
+        dropped: Tensor = torch.ops.aten.native_dropout_backward(x, keep, ctx.scale)  # its name apart: x * keep * scale
+        return dropped
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (keep,) = ctx.saved_tensors
+        return torch.ops.aten.native_dropout_backward(gradients[0], keep, ctx.scale), None
+
+
 class Embeddings(nn.Module):
     """What enters the encoder: for each token the sum of three learned vectors (which word, which segment, which
-    position), normalised."""
+    position), normalised; with pre-norm blocks not, for they do it themselves."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.word = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
         self.segment = nn.Embedding(config.type_vocab_size, config.hidden_size)
         self.position = nn.Embedding(config.max_position_embeddings, config.hidden_size)
-        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.norm = nn.Identity() if config.pre_norm else nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor | None, position_ids: Tensor | None) -> Tensor:
         x = self.word(input_ids)
@@ -56,6 +86,8 @@ class Padded(NamedTuple):
 
     mask: Tensor | None
     """Added to the attention scores: 0 where a token may look, hugely negative where not."""
+    causal: bool = False
+    """Whether a token sees only those to its left."""
 
 
 class Packed(NamedTuple):
@@ -65,6 +97,7 @@ class Packed(NamedTuple):
     """
 
     runs: tuple[tuple[int, int], ...]
+    causal: bool = False
 
 
 Layout = Padded | Packed
@@ -84,37 +117,48 @@ class SelfAttention(nn.Module):
         self.head_size = config.head_size
         self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
         self.output = nn.Linear(config.hidden_size, config.hidden_size)
-        self.map_dropout = config.attention_probs_dropout_prob
+        self.map_dropout = Dropout(config.attention_probs_dropout_prob)
 
     def forward(self, x: Tensor, layout: Layout, want_map: bool) -> tuple[Tensor, Tensor | None]:
         qkv = self.qkv(x)
         if isinstance(layout, Padded):
-            mixed, map_BHLL = self._mix(qkv, layout.mask, want_map)
+            mixed, map_BHLL = self._mix(qkv, layout.mask, layout.causal, want_map)
             return self.output(mixed), map_BHLL
         if want_map:
             raise ValueError("attention maps are given for padded batches only")
         parts = qkv.split([count * length for count, length in layout.runs])
         mixed = torch.cat(
             [
-                self._mix(part.view(count, length, -1), None, False)[0].flatten(0, 1)
+                self._mix(part.view(count, length, -1), None, layout.causal, False)[0].flatten(0, 1)
                 for part, (count, length) in zip(parts, layout.runs, strict=True)
             ]
         )
         return self.output(mixed), None
 
-    def _mix(self, qkv: Tensor, mask: Tensor | None, want_map: bool) -> tuple[Tensor, Tensor | None]:
+    def _mix(self, qkv: Tensor, mask: Tensor | None, causal: bool, want_map: bool) -> tuple[Tensor, Tensor | None]:
         """B x L x 3D to B x L x D: for each token and head, the values of the tokens it looks at, weighted."""
         batch, length, _ = qkv.shape
         q_BHLK, k_BHLK, v_BHLK = qkv.view(batch, length, 3, self.heads, self.head_size).permute(2, 0, 3, 1, 4)
-        dropout = self.map_dropout if self.training else 0.0
+        drops = self.training and self.map_dropout.p > 0
         map_BHLL: Tensor | None = None
-        if want_map:
+        if want_map or (drops and qkv.device.type == "cpu"):  # where torch's fused kernel knows no dropout
+            if causal:
+                ahead = qkv.new_full((length, length), torch.finfo(qkv.dtype).min).triu(1)
+                mask = ahead if mask is None else torch.minimum(mask, ahead)
             scores = q_BHLK @ k_BHLK.transpose(-1, -2) / math.sqrt(self.head_size)
             map_BHLL = (scores if mask is None else scores + mask).softmax(-1)
-            mixed = F.dropout(map_BHLL, dropout) @ v_BHLK
+            mixed = self.map_dropout(map_BHLL) @ v_BHLK
         else:
-            mixed = F.scaled_dot_product_attention(q_BHLK, k_BHLK, v_BHLK, attn_mask=mask, dropout_p=dropout)
-        return mixed.transpose(1, 2).reshape(batch, length, self.heads * self.head_size), map_BHLL
+            mixed = F.scaled_dot_product_attention(
+                q_BHLK,
+                k_BHLK,
+                v_BHLK,
+                attn_mask=mask,
+                is_causal=causal,
+                dropout_p=self.map_dropout.p if drops else 0.0,
+            )
+        mixed = mixed.transpose(1, 2).reshape(batch, length, self.heads * self.head_size)
+        return mixed, map_BHLL if want_map else None
 
 
 class FeedForward(nn.Module):
@@ -140,10 +184,21 @@ class PostNormBlock(nn.Module):
         self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.feed_forward = feed_forward
         self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(self, x: Tensor, layout: Layout, want_map: bool) -> tuple[Tensor, Tensor | None]:
         attended, map_BHLL = self.attention(x, layout, want_map)
         x = self.attention_norm(x + self.dropout(attended))
         x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
+        return x, map_BHLL
+
+
+class PreNormBlock(PostNormBlock):
+    """The same parts in another order: each is given its input normalised, and adds to it. What runs through the stack
+    is then a plain sum, which bears a higher learning rate; it is normalised once more after the last block."""
+
+    def forward(self, x: Tensor, layout: Layout, want_map: bool) -> tuple[Tensor, Tensor | None]:
+        attended, map_BHLL = self.attention(self.attention_norm(x), layout, want_map)
+        x = x + self.dropout(attended)
+        x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
         return x, map_BHLL
