@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModel,
@@ -14,15 +15,25 @@ from transformers import (
     BertForPreTraining,
     BertForSequenceClassification,
     BertModel,
+    MegatronBertForPreTraining,
 )
-from transformers import BertConfig as TheirConfig
 
 from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import load_model, save_model
+from bertkit.interop.weights import architecture_of, load_model, save_model
 from bertkit.model.bert import Bert
+from bertkit.model.presets import bert_tiny
 from bertkit.text.tokenizer import Tokenizer
 
-CLASSES = {"BertModel": BertModel, "BertForMaskedLM": BertForMaskedLM, "BertForPreTraining": BertForPreTraining}
+PARTS = {
+    "Model": [True, False, False],
+    "ForMaskedLM": [False, True, False],
+    "ForPreTraining": [True, True, True],
+    "ForNextSentencePrediction": [True, False, True],
+}
+"""Whether a class has a pooler, a masked-word head, a next-sentence head."""
+CLASSES = {
+    f"{kind}{name}": getattr(transformers, f"{kind}{name}") for kind in ("Bert", "MegatronBert") for name in PARTS
+}
 
 
 @pytest.fixture
@@ -32,7 +43,7 @@ def reference(tmp_path: Path, tokenizer: Tokenizer):
     def make(kind: type, **settings):
         torch.manual_seed(7)
         sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-        model = kind(TheirConfig(vocab_size=tokenizer.vocab_size, **sizes, **settings)).eval()
+        model = kind(kind.config_class(vocab_size=tokenizer.vocab_size, **sizes, **settings)).eval()
         folder = tmp_path / "theirs"
         model.save_pretrained(folder)
         tokenizer.save(folder)
@@ -57,9 +68,8 @@ def agrees(ours: Bert, theirs: torch.nn.Module) -> None:
             logits = output.prediction_logits if hasattr(output, "prediction_logits") else output.logits
             torch.testing.assert_close(ours.word_scores(last), logits, rtol=0, atol=1e-5)
         if ours.nsp is not None:
-            torch.testing.assert_close(
-                ours.next_sentence_scores(last), output.seq_relationship_logits, rtol=0, atol=1e-5
-            )
+            logits = output.seq_relationship_logits if hasattr(output, "seq_relationship_logits") else output.logits
+            torch.testing.assert_close(ours.next_sentence_scores(last), logits, rtol=0, atol=1e-5)
 
 
 def rewrite(folder: Path, change) -> None:
@@ -73,17 +83,18 @@ def test_their_folder_opens_here(reference, name):
     theirs, folder = reference(CLASSES[name])
     ours, notes = load_model(ModelFolder(folder))
     assert notes == []
-    assert [ours.pooler is not None, ours.mlm is not None, ours.nsp is not None] == {
-        "BertModel": [True, False, False],
-        "BertForMaskedLM": [False, True, False],
-        "BertForPreTraining": [True, True, True],
-    }[name]
+    assert [ours.pooler is not None, ours.mlm is not None, ours.nsp is not None] == PARTS[name.split("Bert")[1]]
+    assert ours.config.pre_norm == name.startswith("Megatron")
+    assert architecture_of(ours) == name
     agrees(ours, theirs)
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_our_folder_opens_there_with_no_key_missing_or_unexpected(tiny, tokenizer, tmp_path, name):
-    save_model(tmp_path / "ours", tiny, tokenizer, architecture=name)
+def test_our_folder_opens_there_with_no_key_missing_or_unexpected(tokenizer, tmp_path, name):
+    torch.manual_seed(0)
+    pre_norm = name.startswith("Megatron")
+    model = Bert(bert_tiny(vocab_size=tokenizer.vocab_size, initializer_range=0.1, pre_norm=pre_norm)).eval()
+    save_model(tmp_path / "ours", model, tokenizer, architecture=name)
     theirs, info = CLASSES[name].from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert not any(info.values()), info
     reloaded, _ = load_model(ModelFolder(tmp_path / "ours"))
@@ -181,14 +192,15 @@ def test_no_bias_at_all_is_zero_and_said(reference):
     agrees(ours, theirs)  # theirs starts with zeros
 
 
-def test_an_untied_decoder_stays_untied_both_ways(reference, tokenizer, tmp_path):
-    theirs, folder = reference(BertForPreTraining, tie_word_embeddings=False)
+@pytest.mark.parametrize("kind", [BertForPreTraining, MegatronBertForPreTraining])
+def test_an_untied_decoder_stays_untied_both_ways(reference, tokenizer, tmp_path, kind):
+    theirs, folder = reference(kind, tie_word_embeddings=False)
     assert "cls.predictions.decoder.weight" in load_file(folder / "model.safetensors")
     ours, notes = load_model(ModelFolder(folder))
     assert "of its own" in notes[0]
     agrees(ours, theirs)
     save_model(tmp_path / "ours", ours, tokenizer)
-    again, info = BertForPreTraining.from_pretrained(tmp_path / "ours", output_loading_info=True)
+    again, info = kind.from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert not any(info.values()), info
     agrees(ours, again.eval())
 
@@ -216,18 +228,11 @@ def test_other_float_types_become_float32(reference, dtype):
     assert torch.equal(word, before["embeddings.word_embeddings.weight"].to(dtype).float())
 
 
-def test_a_next_sentence_model_keeps_its_class(reference, tokenizer, tmp_path):
-    from transformers import BertForNextSentencePrediction
-
-    _, folder = reference(BertForNextSentencePrediction)
-    save_model(tmp_path / "ours", load_model(ModelFolder(folder)).model, tokenizer)
-    _, info = BertForNextSentencePrediction.from_pretrained(tmp_path / "ours", output_loading_info=True)
-    assert not any(info.values()), info
-
-
-def test_the_head_of_a_fine_tuned_model_is_left_out_and_said(reference):
-    theirs, folder = reference(BertForSequenceClassification)
+@pytest.mark.parametrize("kind", [BertForSequenceClassification, transformers.MegatronBertForSequenceClassification])
+def test_the_head_of_a_fine_tuned_model_is_left_out_and_said(reference, kind):
+    theirs, folder = reference(kind)
     ours, notes = load_model(ModelFolder(folder))
+    assert ModelFolder(folder).task == "classify"
     assert notes == ["the head of a fine-tuned model was left out: classifier"]
     with torch.no_grad():
         expected = theirs.bert(inputs()).last_hidden_state

@@ -79,7 +79,7 @@ def test_keys_of_published_checkpoints_that_mean_nothing_are_passed_over():
         ({"model_type": "bert", "hiden_size": 3}, "unknown key 'hiden_size'.*Did you mean 'hidden_size'"),
         ({"model_type": "bert", "my_setting": 3}, "unknown key 'my_setting'.*--ignore-config-key my_setting"),
         ({"model_type": "bert", "position_embedding_type": "relative_key"}, "only 'absolute' is supported"),
-        ({"model_type": "bert", "is_decoder": True}, "is_decoder is True"),
+        ({"model_type": "bert", "add_cross_attention": True}, "add_cross_attention is True"),
         ({"model_type": "bert", "hidden_size": 770}, "config.json: hidden_size 770 cannot be divided"),
     ],
 )

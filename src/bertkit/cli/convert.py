@@ -11,8 +11,6 @@ import typer
 from bertkit.cli.options import IgnoreKeys, Model, Overwrite, emit, for_people, note
 from bertkit.errors import UsageError
 
-TARGETS = ("bertkit", "BertModel", "BertForMaskedLM", "BertForPreTraining")
-
 
 def convert(
     model: Model,
@@ -22,7 +20,8 @@ def convert(
         typer.Option(
             "--to",
             help="bertkit: with everything the weights have, hashes and provenance (transformers opens it too). "
-            "Or a class of transformers: BertModel, BertForMaskedLM, BertForPreTraining.",
+            "Or a class of transformers, for its parts: BertModel, BertForMaskedLM, BertForPreTraining, "
+            "BertForNextSentencePrediction. A pre-norm model is written for the MegatronBert class with those parts.",
         ),
     ] = "bertkit",
     shard_size: Annotated[
@@ -41,8 +40,10 @@ def convert(
     bertkit convert old-checkpoint clean-folder
     bertkit convert clean-folder for-transformers --to BertForMaskedLM
     """
-    if to not in TARGETS:
-        raise UsageError(f"--to is {to!r}", f"It can be one of: {', '.join(TARGETS)}.")
+    from bertkit.interop.huggingface import ARCHITECTURES, class_for
+
+    if to not in ("bertkit", *ARCHITECTURES):
+        raise UsageError(f"--to is {to!r}", f"It can be one of: bertkit, {', '.join(ARCHITECTURES)}.")
     shard_bytes = None if shard_size is None else _bytes(shard_size)
 
     from bertkit.files import refuse_existing, sha256_of
@@ -59,6 +60,7 @@ def convert(
     loaded, notes = load_model(folder)
     for message in notes:
         note(message)
+    written = to if to == "bertkit" else class_for(folder.config, to)
     source = {file.name: sha256_of(file) for file in weight_files(folder.path)}
     save_model(
         out,
@@ -69,15 +71,18 @@ def convert(
             "weights": source,
         },
         sentence_settings=folder.sentence_settings,
-        architecture=None if to == "bertkit" else to,
+        architecture=None if to == "bertkit" else written,
         shard_bytes=shard_bytes,
         manifest=to == "bertkit",
         overwrite=overwrite,
     )
+    if written != to:
+        order = "before" if folder.config.pre_norm else "after"
+        note(f"this model has its norms {order} each layer's parts, so it is written for {written}")
     if for_people():
         typer.echo(f"{out}  ({loaded.parameter_count():,} parameters in the source; bertkit info {out} shows it)")
     else:
-        emit({"folder": str(out), "to": to})
+        emit({"folder": str(out), "to": written})
 
 
 def _bytes(size: str) -> int:

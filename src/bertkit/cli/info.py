@@ -73,6 +73,8 @@ def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
         "intermediate_size": config.intermediate_size,
         "max_length": config.max_position_embeddings,
         "activation": config.hidden_act,
+        "norm": "pre-norm" if config.pre_norm else "post-norm",
+        "attention": "left to right" if config.is_decoder else "both ways",
         "parameters": folder.parameters,
         "stored_as": ", ".join(sorted({entry.dtype for entry in folder.tensors.values()} & set(FLOATS))),
         "vocabulary": tokenizer.vocab_size,

@@ -1,7 +1,8 @@
 """BERT's tensors under two sets of names: ours, and those of Hugging Face checkpoints.
 
 The table is the whole difference. A row is (ours, theirs); where ours is one matrix and theirs are several, they
-are stacked along the first axis. `{i}` stands for the number of a layer.
+are stacked along the first axis. `{i}` stands for the number of a layer. Where the norms are is all that BERT and its
+pre-norm variant differ in, and so do their tables.
 """
 
 from __future__ import annotations
@@ -27,11 +28,10 @@ def _both(ours: str, *theirs: str) -> tuple[Row, Row]:
 
 OUR_BLOCK, THEIR_BLOCK = "encoder.blocks.{i}", "bert.encoder.layer.{i}"
 
-TABLE: tuple[Row, ...] = (
+EVERY_BERT: tuple[Row, ...] = (
     Row("encoder.embeddings.word.weight", ("bert.embeddings.word_embeddings.weight",)),
     Row("encoder.embeddings.segment.weight", ("bert.embeddings.token_type_embeddings.weight",)),
     Row("encoder.embeddings.position.weight", ("bert.embeddings.position_embeddings.weight",)),
-    *_both("encoder.embeddings.norm", "bert.embeddings.LayerNorm"),
     *_both(
         f"{OUR_BLOCK}.attention.qkv",
         f"{THEIR_BLOCK}.attention.self.query",
@@ -39,10 +39,8 @@ TABLE: tuple[Row, ...] = (
         f"{THEIR_BLOCK}.attention.self.value",
     ),
     *_both(f"{OUR_BLOCK}.attention.output", f"{THEIR_BLOCK}.attention.output.dense"),
-    *_both(f"{OUR_BLOCK}.attention_norm", f"{THEIR_BLOCK}.attention.output.LayerNorm"),
     *_both(f"{OUR_BLOCK}.feed_forward.widen", f"{THEIR_BLOCK}.intermediate.dense"),
     *_both(f"{OUR_BLOCK}.feed_forward.narrow", f"{THEIR_BLOCK}.output.dense"),
-    *_both(f"{OUR_BLOCK}.feed_forward_norm", f"{THEIR_BLOCK}.output.LayerNorm"),
     *_both("pooler.dense", "bert.pooler.dense"),
     *_both("mlm.dense", "cls.predictions.transform.dense"),
     *_both("mlm.norm", "cls.predictions.transform.LayerNorm"),
@@ -51,12 +49,24 @@ TABLE: tuple[Row, ...] = (
     *_both("nsp.dense", "cls.seq_relationship"),
 )
 
+POST_NORMS: tuple[Row, ...] = (
+    *_both("encoder.embeddings.norm", "bert.embeddings.LayerNorm"),
+    *_both(f"{OUR_BLOCK}.attention_norm", f"{THEIR_BLOCK}.attention.output.LayerNorm"),
+    *_both(f"{OUR_BLOCK}.feed_forward_norm", f"{THEIR_BLOCK}.output.LayerNorm"),
+)
 
-def rows(layers: int) -> list[Row]:
-    """The table with `{i}` written out for each layer."""
+PRE_NORMS: tuple[Row, ...] = (
+    *_both(f"{OUR_BLOCK}.attention_norm", f"{THEIR_BLOCK}.attention.ln"),
+    *_both(f"{OUR_BLOCK}.feed_forward_norm", f"{THEIR_BLOCK}.ln"),
+    *_both("encoder.norm", "bert.encoder.ln"),
+)
+
+
+def rows(layers: int, *, pre_norm: bool = False) -> list[Row]:
+    """The table of BERT, or of its pre-norm variant, with `{i}` written out for each layer."""
     return [
         Row(row.ours.replace("{i}", str(i)), tuple(name.replace("{i}", str(i)) for name in row.theirs))
-        for row in TABLE
+        for row in EVERY_BERT + (PRE_NORMS if pre_norm else POST_NORMS)
         for i in (range(layers) if "{i}" in row.ours else (0,))
     ]
 
@@ -84,10 +94,10 @@ OTHER_HEADS = ("classifier.", "qa_outputs.")
 """The heads of fine-tuned models, which an encoder can do without."""
 
 
-def to_theirs(ours: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
+def to_theirs(ours: Mapping[str, Tensor], layers: int, *, pre_norm: bool = False) -> dict[str, Tensor]:
     """Our tensors under their names, those that are several there split."""
     theirs: dict[str, Tensor] = {}
-    for row in rows(layers):
+    for row in rows(layers, pre_norm=pre_norm):
         if row.ours in ours:
             parts = ours[row.ours].chunk(len(row.theirs)) if len(row.theirs) > 1 else [ours[row.ours]]
             theirs.update(zip(row.theirs, (part.contiguous() for part in parts), strict=True))

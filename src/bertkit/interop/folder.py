@@ -18,7 +18,7 @@ from bertkit.config import BertConfig
 from bertkit.errors import ModelFolderError, shortened
 from bertkit.files import read_json, sha256_of
 from bertkit.interop import bert_names
-from bertkit.interop.huggingface import config_from_huggingface
+from bertkit.interop.huggingface import VARIANTS, class_for, config_from_huggingface
 from bertkit.interop.safetensors_files import Entry, read_headers
 from bertkit.interop.sentence_transformers import SentenceSettings, read_sentence_settings
 from bertkit.text.families import BERT
@@ -100,7 +100,7 @@ class ModelFolder:
         there = {"encoder"} | {part for part, present in self.parts.items() if present}
         expected = {
             name
-            for row in bert_names.rows(self.config.num_hidden_layers)
+            for row in bert_names.rows(self.config.num_hidden_layers, pre_norm=self.config.pre_norm)
             if row.ours.split(".")[0] in there
             for name in row.theirs
         }
@@ -170,19 +170,22 @@ class ModelFolder:
     def architecture(self) -> str:
         """The class of transformers that config.json names first."""
         named = self.raw_config.get("architectures")
-        return str(named[0]) if isinstance(named, list) and named else "BertModel"
+        return str(named[0]) if isinstance(named, list) and named else class_for(self.config, "BertModel")
 
 
-TASKS = {
-    "BertModel": "embed",
-    "BertForMaskedLM": "fill-mask",
-    "BertForPreTraining": "fill-mask",
-    "BertForNextSentencePrediction": "embed",
-    "BertForSequenceClassification": "classify",
-    "BertForTokenClassification": "tag",
-    "BertForQuestionAnswering": "qa",
-    "BertForMultipleChoice": "choice",
+_TASKS = {
+    "Model": "embed",
+    "ForMaskedLM": "fill-mask",
+    "ForPreTraining": "fill-mask",
+    "ForNextSentencePrediction": "embed",
+    "ForSequenceClassification": "classify",
+    "ForTokenClassification": "tag",
+    "ForQuestionAnswering": "qa",
+    "ForMultipleChoice": "choice",
 }
+
+TASKS = {variant.class_prefix + name: task for variant in VARIANTS for name, task in _TASKS.items()}
+"""What a model of each class of transformers is for."""
 
 
 def _some(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""`config.json` as Hugging Face writes it, to our configuration and back.
+"""`config.json` as Hugging Face writes it, to our configuration and back; and the classes of transformers it names.
 
 Strict both ways: a key is one of ours, or known to change nothing in the encoder, or has only one value that we
 support. Anything else is refused, because a setting that is not understood is a model that computes something else.
@@ -8,17 +8,51 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from bertkit.config import BertConfig
 from bertkit.errors import ConfigError, nearest, shortened
 
-OURS = tuple(field.name for field in fields(BertConfig))
+
+class Variant(NamedTuple):
+    """One of the networks that are a BERT here, by the names that transformers has for it."""
+
+    model_type: str
+    class_prefix: str
+    pre_norm: bool
+    sizes: Mapping[str, int]
+    """Those that are not BERT-base's when config.json leaves them out."""
+
+
+_MEGATRON_SIZES = {
+    "vocab_size": 29056,
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+}
+
+VARIANTS = (
+    Variant("bert", "Bert", False, {}),
+    Variant("megatron-bert", "MegatronBert", True, _MEGATRON_SIZES),
+)
+
+_PARTS = {
+    "Model": ("pooler",),
+    "ForMaskedLM": ("mlm",),
+    "ForPreTraining": ("pooler", "mlm", "nsp"),
+    "ForNextSentencePrediction": ("pooler", "nsp"),
+}
+
+ARCHITECTURES = {variant.class_prefix + name: parts for variant in VARIANTS for name, parts in _PARTS.items()}
+"""The classes that can be written for, and the parts each has above the encoder."""
+
+OURS = tuple(field.name for field in fields(BertConfig) if field.name != "pre_norm")
+"""The keys that are our own. Where the norms are is no key there: the model_type says it."""
 
 ONLY: dict[str, tuple[Any, ...]] = {
-    "model_type": ("bert",),
+    "model_type": tuple(variant.model_type for variant in VARIANTS),
     "position_embedding_type": ("absolute", None),
-    "is_decoder": (False,),
     "is_encoder_decoder": (False,),
     "add_cross_attention": (False,),
     "cross_attention_hidden_size": (None,),
@@ -64,13 +98,12 @@ def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Coll
                 f"{guess + ' ' if guess else ''}If it does not change the model, add --ignore-config-key {key}.",
             )
         if value not in ONLY[key]:
-            raise ConfigError(
-                f"{source}: {key} is {shortened(value)}, and only {ONLY[key][0]!r} is supported", _advice(key)
-            )
+            supported = " or ".join(repr(good) for good in ONLY[key] if good is not None) or "None"
+            raise ConfigError(f"{source}: {key} is {shortened(value)}, and only {supported} is supported", _advice(key))
+    variant = next((variant for variant in VARIANTS if variant.model_type == values.get("model_type")), VARIANTS[0])
+    said = {key: values[key] for key in OURS if key in values and (values[key] is not None or key != "pad_token_id")}
     try:
-        return BertConfig.from_json(
-            {key: values[key] for key in OURS if key in values and (values[key] is not None or key != "pad_token_id")}
-        )
+        return BertConfig.from_json({**variant.sizes, **said, "pre_norm": variant.pre_norm})
     except ConfigError as problem:
         raise ConfigError(f"{source}: {problem.problem}", problem.remedy) from None
 
@@ -78,12 +111,25 @@ def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Coll
 def config_to_huggingface(config: BertConfig, architecture: str, *, tied: bool = True) -> dict[str, Any]:
     return {
         "architectures": [architecture],
-        "model_type": "bert",
-        **config.to_json(),
+        "model_type": variant_of(config).model_type,
+        **{key: value for key, value in config.to_json().items() if key in OURS},
         "position_embedding_type": "absolute",
         "tie_word_embeddings": tied,
         "dtype": "float32",
     }
+
+
+def variant_of(config: BertConfig) -> Variant:
+    return next(variant for variant in VARIANTS if variant.pre_norm == config.pre_norm)
+
+
+def class_for(config: BertConfig, architecture: str) -> str:
+    """The class with the parts of `architecture` for a network of this kind.
+
+    >>> class_for(BertConfig(pre_norm=True), "BertForMaskedLM")
+    'MegatronBertForMaskedLM'
+    """
+    return variant_of(config).class_prefix + architecture.partition("Bert")[2]
 
 
 def _looks_like_bert(values: Mapping[str, Any]) -> bool:

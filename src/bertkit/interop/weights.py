@@ -19,7 +19,7 @@ from bertkit.files import atomic_folder, to_json, write_hashes
 from bertkit.interop import bert_names, safetensors_files
 from bertkit.interop.bert_names import BIAS, DECODER
 from bertkit.interop.folder import FORMAT, MANIFEST, PARTS, TASKS, ModelFolder, Source
-from bertkit.interop.huggingface import config_to_huggingface
+from bertkit.interop.huggingface import ARCHITECTURES, class_for, config_to_huggingface
 from bertkit.interop.safetensors_files import FLOATS
 from bertkit.interop.sentence_transformers import SentenceSettings
 from bertkit.model.bert import Bert
@@ -54,7 +54,7 @@ def load_model(folder: ModelFolder) -> Loaded:
         else:
             notes.append("the masked-word head has an output matrix of its own, not tied to the word embedding")
     ours = model.state_dict()
-    for row in bert_names.rows(folder.config.num_hidden_layers):
+    for row in bert_names.rows(folder.config.num_hidden_layers, pre_norm=folder.config.pre_norm):
         if row.ours in ours:
             ours[row.ours] = bert_names.join(theirs.pop(name) for name in row.theirs)
     model.load_state_dict(ours, assign=True)
@@ -64,15 +64,8 @@ def load_model(folder: ModelFolder) -> Loaded:
 def architecture_of(model: Bert) -> str:
     """The Hugging Face class that has the parts this model has."""
     if model.mlm is None:
-        return "BertModel" if model.nsp is None else "BertForNextSentencePrediction"
-    return "BertForPreTraining" if model.nsp is not None else "BertForMaskedLM"
-
-
-ARCHITECTURES = {
-    "BertModel": ("pooler",),
-    "BertForMaskedLM": ("mlm",),
-    "BertForPreTraining": ("pooler", "mlm", "nsp"),
-}
+        return class_for(model.config, "BertModel" if model.nsp is None else "BertForNextSentencePrediction")
+    return class_for(model.config, "BertForMaskedLM" if model.nsp is None else "BertForPreTraining")
 
 
 def save_model(
@@ -81,6 +74,7 @@ def save_model(
     tokenizer: Tokenizer,
     *,
     provenance: Mapping[str, Any] | None = None,
+    metrics: Mapping[str, float] | None = None,
     sentence_settings: SentenceSettings | None = None,
     architecture: str | None = None,
     shard_bytes: int | None = None,
@@ -89,12 +83,14 @@ def save_model(
 ) -> None:
     """Write a model folder, all of it or nothing.
 
-    `architecture` picks the Hugging Face class to write for, and with it the parts; `shard_bytes` splits the
-    weights into files of at most that size; without `manifest` the folder is plain Hugging Face.
+    `architecture`, one of ARCHITECTURES, picks the Hugging Face class to write for, and with it the parts (for a
+    pre-norm model, BertForMaskedLM means MegatronBertForMaskedLM); `shard_bytes` splits the weights into files of at
+    most that size; without `manifest` the folder is plain Hugging Face.
     """
     parts = None
     if architecture is not None:
         parts = ARCHITECTURES[architecture]
+        architecture = class_for(model.config, architecture)
         if lacking := [part for part in parts if getattr(model, part) is None]:
             raise UsageError(
                 f"this model has no {' and no '.join(PARTS[part] for part in lacking)}, and {architecture} does",
@@ -119,7 +115,7 @@ def save_model(
                     "lowercase": tokenizer.lowercase,
                     **(sentence_settings or SentenceSettings())._asdict(),
                 },
-                "metrics": {},
+                "metrics": dict(metrics or {}),
                 "provenance": {
                     "bertkit": bertkit.__version__,
                     "torch": str(torch.__version__),
@@ -131,7 +127,7 @@ def save_model(
 
 def _check_shapes(folder: ModelFolder, sources: Mapping[str, list[Source]], model: Bert) -> None:
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    for row in bert_names.rows(folder.config.num_hidden_layers):
+    for row in bert_names.rows(folder.config.num_hidden_layers, pre_norm=folder.config.pre_norm):
         if row.ours not in shapes:
             continue
         first, *rest = shapes[row.ours]
@@ -172,10 +168,10 @@ def _named_for(model: Bert, architecture: str, parts: tuple[str, ...] | None) ->
         for name, tensor in model.state_dict().items()
         if parts is None or name.startswith(("encoder.", *(f"{part}." for part in parts)))
     }
-    theirs = bert_names.to_theirs(ours, model.config.num_hidden_layers)
+    theirs = bert_names.to_theirs(ours, model.config.num_hidden_layers, pre_norm=model.config.pre_norm)
     if DECODER in theirs:  # an untied decoder is a whole linear layer there, with the bias a second time
         theirs["cls.predictions.decoder.bias"] = theirs[BIAS].clone()
-    if architecture == "BertModel":
+    if architecture == class_for(model.config, "BertModel"):
         theirs = {name.removeprefix("bert."): tensor for name, tensor in theirs.items()}
     return theirs
 
