@@ -47,8 +47,16 @@ class CorpusError(BertkitError):
     """A folder of shards that is incomplete, damaged, or does not belong to what it is used with."""
 
 
+class CheckpointError(BertkitError):
+    """A checkpoint that is incomplete or damaged, or a run that has no other."""
+
+
 class WriteError(BertkitError):
     """An artifact could not be written. Nothing half-written is left behind."""
+
+
+class TrainingError(BertkitError):
+    """A run that cannot go on as it is: the numbers do not stay finite."""
 
 
 class InterruptionError(BertkitError):

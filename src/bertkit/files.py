@@ -14,10 +14,11 @@ import hashlib
 import json
 import os
 import platform
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -132,15 +133,46 @@ def write_hashes(folder: Path, manifest: Mapping[str, Any], name: str) -> None:
     (folder / name).write_text(to_json({**manifest, "files": hashes}), encoding="utf-8")
 
 
+def remove_folder(path: Path) -> None:
+    """Remove a folder so that there is never half of it under its name: it takes a temporary one first, and what a
+    death in the middle leaves of it is removed by the next writer."""
+    path = Path(path).absolute()  # a symbolic link is removed, not what it names
+    with _write_errors_explained(path, "remove"):
+        temporary = path.with_name(f"{_temporary_prefix(path)}{secrets.token_hex(4)}.tmp")
+        path.rename(temporary)
+    with suppress(OSError):  # only a loss of power could bring the name back, and the disk is failing already
+        sync_folder(path.parent)
+    _delete(temporary)
+
+
+def remove_leftovers(folder: Path, name: str | None = None) -> None:
+    """Remove the temporaries in a folder, or only those for `name` in it, whose processes were killed: each has its
+    machine and process in its name, so that it can be told from what a living one is writing."""
+    pattern = "*" if name is None else glob.escape(name)
+    with suppress(OSError):
+        for left in folder.glob(f".{pattern}.{_machine()}-*.tmp"):
+            process = left.name.rpartition(f".{_machine()}-")[2].split("-")[0]
+            if process.isdigit() and not _alive(int(process)):
+                _delete(left)
+
+
 def _temporary_prefix(path: Path) -> str:
-    """How temporaries for `path` begin: with this machine and process in the name, so that what a process left when
-    it was killed can be told from what a living one is writing, and is removed here."""
-    machine = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
-    for left in path.parent.glob(f".{glob.escape(path.name)}.{machine}-*.tmp"):
-        process = left.name.removeprefix(f".{path.name}.{machine}-").split("-")[0]
-        if process.isdigit() and not _alive(int(process)):
-            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
-    return f".{path.name}.{machine}-{os.getpid()}-"
+    """How temporaries for `path` begin; those that the dead left are removed here."""
+    remove_leftovers(path.parent, path.name)
+    return f".{path.name}.{_machine()}-{os.getpid()}-"
+
+
+def _machine() -> str:
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+
+
+def _delete(temporary: Path) -> None:
+    """As much of it as the system allows; the next writer tries the rest again."""
+    with suppress(OSError):
+        if temporary.is_dir() and not temporary.is_symlink():
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            temporary.unlink(missing_ok=True)
 
 
 def _alive(process: int) -> bool:
@@ -192,6 +224,23 @@ def sync_folder(path: Path) -> None:
         os.close(handle)
 
 
+@contextmanager
+def locked(path: Path, refusal: str) -> Iterator[None]:
+    """Hold a lock file, so that two processes do not work in one folder; `refusal` is what the second is told. A death
+    gives it back. Where the system has no such locks, nobody is kept out."""
+    with _write_errors_explained(path), path.open("a+b") as file:
+        if os.name == "posix":
+            import fcntl
+
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise WriteError(refusal, "Wait, or choose another place.") from None
+            except OSError:
+                pass  # a file system without locks
+        yield
+
+
 REMEDIES = {
     errno.ENOSPC: "The disk is full: free some space or choose another place.",
     errno.EDQUOT: "Your disk quota is used up: free some space or choose another place.",
@@ -203,7 +252,7 @@ REMEDIES = {
 
 
 @contextmanager
-def _write_errors_explained(path: Path) -> Iterator[None]:
+def _write_errors_explained(path: Path, action: str = "write") -> Iterator[None]:
     try:
         yield
     except OSError as problem:
@@ -211,4 +260,4 @@ def _write_errors_explained(path: Path) -> Iterator[None]:
             raise
         remedy = REMEDIES.get(problem.errno or 0, "")
         reason = problem.strerror or str(problem)
-        raise WriteError(f"could not write {path}: {reason}; nothing was changed there", remedy) from problem
+        raise WriteError(f"could not {action} {path}: {reason}; nothing was changed there", remedy) from problem

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from bertkit.errors import InputError, WriteError
-from bertkit.files import atomic_file, atomic_folder, read_json
+from bertkit.files import atomic_file, atomic_folder, read_json, remove_folder, remove_leftovers
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -68,6 +70,53 @@ def test_a_folder_in_use_is_not_replaced_unless_told(tmp_path):
         pass
     with pytest.raises(WriteError, match="is a file"), atomic_folder(tmp_path / "thing"):
         pass
+
+
+def test_a_folder_is_removed_and_a_link_to_one_only_itself(tmp_path):
+    (tmp_path / "real" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    remove_folder(tmp_path / "link")
+    assert [file.name for file in tmp_path.iterdir()] == ["real"]
+    assert (tmp_path / "real" / "deep").exists()
+    remove_folder(tmp_path / "real")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(WriteError, match=r"could not remove .*real: No such file"):
+        remove_folder(tmp_path / "real")
+
+
+def test_a_folder_loses_its_name_before_its_files(tmp_path):
+    """The process kills itself when the first file is about to go."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_text("x")
+    code = """
+import os, signal, sys
+from pathlib import Path
+from bertkit.files import remove_folder
+sys.addaudithook(lambda event, _: os.kill(os.getpid(), signal.SIGKILL) if event == "os.remove" else None)
+remove_folder(Path(sys.argv[1]))
+"""
+    assert subprocess.run([sys.executable, "-c", code, tmp_path / "folder"]).returncode == -9
+    [left] = tmp_path.iterdir()
+    assert left.name.startswith(".folder.")
+    assert (left / "file").exists()
+    remove_leftovers(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_leftovers_of_the_living_stay(tmp_path):
+    with atomic_folder(tmp_path / "folder") as new:
+        dead = subprocess.Popen(["true"])
+        dead.wait()
+        left = new.with_name(new.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-"))
+        left.mkdir()
+        elsewhere = new.with_name(".folder.0123abcd-" + left.name.split("-", 1)[1])
+        elsewhere.mkdir()
+        remove_leftovers(tmp_path, "other")
+        assert left.exists()
+        remove_leftovers(tmp_path)
+        assert not left.exists()
+        assert new.exists()
+        assert elsewhere.exists(), "another machine's processes cannot be asked"
 
 
 def test_a_link_is_followed_and_a_pipe_is_left_alone(tmp_path):

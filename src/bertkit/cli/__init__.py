@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import typer
 
 import bertkit
-from bertkit.cli import attention, convert, demo, embed, fill_mask, info, prepare, tokenizer
+from bertkit.cli import attention, convert, demo, embed, fill_mask, info, prepare, pretrain, tokenizer
 from bertkit.errors import BertkitError
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ app = typer.Typer(
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo.demo,
     "prepare": prepare.prepare,
+    "pretrain": pretrain.pretrain,
     "info": info.info,
     "fill-mask": fill_mask.fill_mask,
     "embed": embed.embed,

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from bertkit.cli.options import Encoding, Format, Overwrite, emit, for_people, given_texts, note, progress
-
-if TYPE_CHECKING:
-    from bertkit.errors import InputError
-    from bertkit.text.quality import Quality
-    from bertkit.text.tokenizer import Tokenizer
-
-Inputs = Annotated[
-    list[str], typer.Argument(metavar="INPUT...", help="Files, folders, globs, or - for stdin. All kinds may be mixed.")
-]
-Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A tokenizer folder, or a model folder.")]
-Field = Annotated[str | None, typer.Option(help="The column or field that holds the text [text].")]
-Documents = Annotated[str, typer.Option(help="In plain text a text is a: line, file or blank-line.")]
+from bertkit.cli.options import Encoding, Format, Overwrite, emit, for_people, given_texts, note
+from bertkit.cli.tokenizer_extend import extend
+from bertkit.cli.tokenizer_shared import (
+    Documents,
+    Field,
+    Folder,
+    Inputs,
+    open_tokenizer,
+    print_quality,
+    status,
+    texts_of,
+)
 
 
 def train(
@@ -82,9 +79,9 @@ def train(
         max_alphabet=max_alphabet,
     )
     sample = draw_sample(
-        _texts(inputs, field, documents, file_format, encoding, "reading"), limit_bytes=sample_mb * 2**20
+        texts_of(inputs, field, documents, file_format, encoding, "reading"), limit_bytes=sample_mb * 2**20
     )
-    with _status(f"learning from {sample.characters:,} characters"):
+    with status(f"learning from {sample.characters:,} characters"):
         tokenizer, notes = learn(sample, recipe)
     quality = measure(tokenizer, (text for text, _ in sample.held_out)) if sample.held_out else None
     report: dict[str, Any] = {
@@ -110,7 +107,7 @@ def train(
     typer.echo(f"{out}: {tokenizer.vocab_size:,} pieces, {learned}")
     if quality:
         typer.echo("on text that was held out:")
-        _print_quality(quality)
+        print_quality(quality)
     else:
         note("there were too few texts to hold some out and measure on them")
 
@@ -127,7 +124,7 @@ def show(
     bertkit tokenizer show MODEL "A text" --pair "and another"
     """
     given_texts([text, pair])
-    tokenizer = _open(folder)
+    tokenizer = open_tokenizer(folder)
     encoding = tokenizer.backend.encode(text, pair)
     rows: list[dict[str, Any]] = []
     for token_id, (start, end), origin in zip(encoding.ids, encoding.offsets, encoding.sequence_ids, strict=True):
@@ -172,84 +169,18 @@ def report(
     """
     from bertkit.text.quality import measure
 
-    quality = measure(_open(folder), _texts(inputs, field, documents, file_format, encoding, "measuring"))
+    quality = measure(open_tokenizer(folder), texts_of(inputs, field, documents, file_format, encoding, "measuring"))
     if for_people():
-        _print_quality(quality)
+        print_quality(quality)
     else:
         emit(quality.as_json())
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"train": train, "show": show, "report": report}
-HELP = "Learn a vocabulary, see how it cuts a text, measure how well it fits."
-
-
-def _open(folder: str) -> Tokenizer:
-    from bertkit.interop.hub import find_folder
-    from bertkit.text.tokenizer import Tokenizer
-
-    return Tokenizer.open(find_folder(folder))
-
-
-def _texts(
-    inputs: list[str], field: str | None, documents: str, file_format: str | None, encoding: str, title: str
-) -> Iterator[str]:
-    """The texts of all inputs, one after another, with a progress bar; what cannot be read is counted and told."""
-    from bertkit.corpus.reading.readers import find_sources, read_texts
-
-    problems: list[InputError] = []
-    texts = 0
-    sizes = [source.size for source in find_sources(inputs, format=file_format, encoding=encoding)[0]]
-    total = None if None in sizes else sum(size or 0 for size in sizes)
-    with progress(title, total) as (read, done):
-        for text in read_texts(
-            inputs,
-            field=field,
-            allow_empty=True,
-            on_read=read,
-            documents=documents,
-            encoding=encoding,
-            file_format=file_format,
-            on_problem=problems.append,
-        ):
-            yield text
-            texts += 1
-            done(1)
-    if problems and not texts:
-        raise problems[0]
-    if problems:
-        note(f"{len(problems):,} records could not be read; the first: {problems[0]}")
+COMMANDS: dict[str, Callable[..., None]] = {"train": train, "extend": extend, "show": show, "report": report}
+HELP = "Learn a vocabulary, add words to one, see how it cuts a text, measure how well it fits."
 
 
 def _lines(path: Path) -> list[str]:
     from bertkit.corpus.reading.readers import read_texts
 
     return [line.strip() for line in read_texts(str(path), allow_empty=True) if line.strip()]
-
-
-@contextmanager
-def _status(message: str) -> Iterator[None]:
-    """A sign on stderr that work goes on, if a person is there to see it."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(message):
-        yield
-
-
-def _print_quality(quality: Quality) -> None:
-    unknown = ", ".join(f"{word} ({count:,})" for word, count in quality.unknown_words)
-    rows = {
-        "texts": f"{quality.texts:,}, {quality.characters:,} characters, {quality.words:,} words",
-        "pieces per word": f"{quality.pieces_per_word:.3f}",
-        "characters per piece": f"{quality.characters_per_piece:.2f}",
-        "words in one piece": f"{quality.whole_word_rate:.2%}",
-        "unknown pieces": f"{quality.unknown_pieces:,} ({quality.unknown_rate:.4%})",
-        "most of them in": unknown,
-        "unused pieces": f"{quality.unused:,} of {quality.vocabulary:,} ({quality.unused_rate:.1%})",
-        "such as": " ".join(quality.unused_examples),
-    }
-    for name, value in rows.items():
-        if value:
-            typer.echo(f"  {name:<21} {value}")

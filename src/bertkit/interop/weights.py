@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import errno
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 import bertkit
@@ -23,6 +19,7 @@ from bertkit.interop.huggingface import ARCHITECTURES, class_for, config_to_hugg
 from bertkit.interop.safetensors_files import FLOATS
 from bertkit.interop.sentence_transformers import SentenceSettings
 from bertkit.model.bert import Bert
+from bertkit.tensors import save_tensors
 from bertkit.text.tokenizer import Tokenizer
 
 EMBEDDING = "bert.embeddings.word_embeddings.weight"
@@ -187,24 +184,16 @@ def _write_tensors(folder: Path, tensors: dict[str, Tensor], shard_bytes: int | 
         shards[-1][name] = tensor
         filled += size
     if len(shards) == 1:
-        _save_file(tensors, folder / safetensors_files.SINGLE)
+        save_tensors(tensors, folder / safetensors_files.SINGLE)
         return
     weight_map = {}
     for number, shard in enumerate(shards, 1):
         file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-        _save_file(shard, folder / file)
+        save_tensors(shard, folder / file)
         weight_map.update(dict.fromkeys(shard, file))
     total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
     (folder / safetensors_files.INDEX).write_text(to_json(index), encoding="utf-8")
-
-
-def _save_file(tensors: dict[str, Tensor], path: Path) -> None:
-    try:
-        save_file(tensors, path, metadata={"format": "pt"})
-    except SafetensorError as problem:  # the library wraps what the system said
-        code = re.search(r"os error (\d+)", str(problem))
-        raise OSError(int(code[1]) if code else errno.EIO, str(problem)) from problem
 
 
 def _times(shape: tuple[int, ...]) -> str:

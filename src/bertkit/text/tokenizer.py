@@ -142,6 +142,12 @@ class Tokenizer:
         return [token.content for _, token in added if token.special and token.content not in roles]
 
     @cached_property
+    def ordinary_ids(self) -> list[int]:
+        """The ids of all tokens that are not special, in order."""
+        special = {*self.specials.values(), *self.more_specials}
+        return sorted(number for token, number in self.backend.get_vocab().items() if token not in special)
+
+    @cached_property
     def pad_id(self) -> int:
         return self._special_id("pad")
 

@@ -14,14 +14,14 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from bertkit.corpus.folder import MANIFEST, SPLITS
 from bertkit.corpus.preparing.documents import Cursor
 from bertkit.corpus.reading.readers import STDIN, Block, ReadOptions, cut_blocks
 from bertkit.corpus.reading.sources import Source, shown
 from bertkit.errors import InputError, WriteError
-from bertkit.files import atomic_file, read_json, sync_folder, to_json
+from bertkit.files import atomic_file, locked, read_json, sync_folder, to_json
 
 WORK, LOCK, PLAN, FINISHED = "work", "bertkit.lock", "plan.json", "finished"
 SHARD = re.compile(rf"(?:{'|'.join(SPLITS)})-\d{{5,}}\.safetensors")
@@ -119,11 +119,9 @@ def claim(out: Path) -> Iterator[Path]:
     work = out / WORK
     try:
         work.mkdir(parents=True, exist_ok=True)
-        lock = (work / LOCK).open("a+b")
     except OSError as problem:
         raise WriteError(f"could not write {out}: {problem.strerror}", "Choose another place.") from None
-    with lock:
-        _lock(lock, out)
+    with locked(work / LOCK, f"{out} is being prepared by another process"):
         try:
             yield work
         except InputError:
@@ -155,17 +153,3 @@ def install(work: Path, out: Path) -> None:
     (finished / MANIFEST).replace(out / MANIFEST)
     sync_folder(out)
     discard(work)
-
-
-def _lock(file: IO[bytes], out: Path) -> None:
-    """Held until the file is closed, also by a death. Where the system has no such locks, nobody is kept out."""
-    if os.name != "posix":
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise WriteError(f"{out} is being prepared by another process", "Wait, or choose another place.") from None
-    except OSError:
-        pass

@@ -1,0 +1,204 @@
+"""What a model knows after a given time: validation loss over seconds of training, bertkit against transformers.
+
+Both learn from the same prepared corpus, on the same machine, with the same threads and denormal numbers flushed, for
+the same time, and both are scored by the same function on the same masked words. The reference is transformers' Trainer
+with BertForPreTraining, see reference_trainer.py; its learning rate is for you to choose well. Only training is timed:
+neither evaluation nor the drawing of the reference's samples. Reported is how long each takes to the loss that the
+slower one ends with.
+
+    python benchmarks/time_to_loss.py --data FOLDER --out curves.json     where FOLDER/corpus/enwiki.jsonl.xz is
+    python benchmarks/time_to_loss.py --shards SHARDS --out curves.json   on what bertkit prepare has made
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import bertkit
+from bertkit import device
+from bertkit.files import atomic_file, to_json
+from bertkit.model.presets import PRESETS
+from reference_trainer import (
+    Batch,
+    make_dataset,
+    reference_like,
+    seconds_per_step,
+    train_reference,
+    validation_batches,
+    validation_loss,
+)
+
+SIDES = ("reference", "bertkit")
+STEPS_TO_MEASURE = 12
+SPARE = 2.0
+"""So many times the samples that the measured speed asks for: the machine may be less busy later."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--data", type=Path, help="a folder with corpus/enwiki.jsonl.xz, which is prepared first")
+    source.add_argument("--shards", type=Path, help="a prepared corpus")
+    parser.add_argument("--out", type=Path, required=True, help="a JSON file for the curves")
+    parser.add_argument("--minutes", type=float, default=20.0, help="of training, for each side")
+    parser.add_argument("--model", choices=sorted(PRESETS), default="bert-mini")
+    parser.add_argument("--only", choices=SIDES, help="one side; the other's curve, if in --out already, is kept")
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--learning-rate", type=float, default=5e-4, help="the reference's highest")
+    parser.add_argument("--warmup", type=float, default=0.06, help="the share of the time in which it is reached")
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--every", type=float, default=60.0, help="seconds of training from one evaluation to the next")
+    parser.add_argument("--validation", type=int, help="how many samples to evaluate on [all that are held out]")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    if importlib.util.find_spec("accelerate") is None:
+        sys.exit("transformers' Trainer needs accelerate: pip install accelerate")
+    machine = device.choose("cpu")
+    device.apply(machine)
+    with tempfile.TemporaryDirectory() as place:
+        corpus = bertkit.CorpusFolder(options.shards or prepared(options.data, Path(place)))
+        run(options, corpus, machine)
+
+
+def prepared(data: Path, place: Path) -> Path:
+    file = data / "corpus" / "enwiki.jsonl.xz"
+    if not file.exists():
+        sys.exit(f"{file} is not there: name the data folder with --data")
+    command = [sys.executable, "-m", "bertkit", "prepare", str(file), "-o", str(place / "shards")]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return place / "shards"
+
+
+def run(options: argparse.Namespace, corpus: bertkit.CorpusFolder, machine: device.Machine) -> None:
+    shape = {"length": options.length, "seed": options.seed}
+    held_out = make_dataset(corpus, "validation", epoch=0, count=options.validation, **shape)
+    batches = validation_batches(held_out, options.batch)
+    facts = describe(options, corpus, machine, len(held_out))
+    if options.only and options.out.exists():
+        earlier = json.loads(options.out.read_text(encoding="utf-8"))
+        if changed := [name for name in ("settings", "corpus") if earlier[name] != facts[name]]:
+            sys.exit(f"{options.out} has other {' and '.join(changed)}: choose another --out")
+        facts |= {side: earlier[side] for side in SIDES if side in earlier}
+    for side in [options.only] if options.only else SIDES:
+        facts[side] = {"reference": run_reference, "bertkit": run_bertkit}[side](options, corpus, batches)
+        with atomic_file(options.out) as file:  # after each side, so that what one has taken an hour for is safe
+            file.write(to_json(facts).encode())
+    if all(side in facts for side in SIDES):
+        compare(facts)
+
+
+def run_reference(options: argparse.Namespace, corpus: bertkit.CorpusFolder, batches: list[Batch]) -> dict[str, Any]:
+    torch.manual_seed(options.seed)
+    start = bertkit.Bert(PRESETS[options.model](vocab_size=corpus.tokenizer.vocab_size))
+    model = reference_like(start, corpus.tokenizer, dropout=options.dropout)
+    shape, seconds = {"length": options.length, "seed": options.seed, "epoch": 0}, 60 * options.minutes
+    few = make_dataset(corpus, "train", count=STEPS_TO_MEASURE * options.batch, **shape)
+    speed = 1 / seconds_per_step(model, few, batch=options.batch)
+    steps = max(int(SPARE * seconds * speed), STEPS_TO_MEASURE)
+    say(f"reference: {speed:.2f} steps a second; drawing {steps * options.batch:,} samples")
+    data = make_dataset(corpus, "train", count=steps * options.batch, **shape)
+
+    begin = time.perf_counter()
+
+    def evaluate(model: Any) -> dict[str, float]:
+        metrics = validation_loss(model, batches)
+        passed = time.perf_counter() - begin
+        say(f"reference: {passed:6.0f} s, evaluation included: mlm_loss {metrics['mlm_loss']:.4f}")
+        return metrics
+
+    timed = train_reference(
+        model,
+        data,
+        batch=options.batch,
+        learning_rate=options.learning_rate,
+        seconds=seconds,
+        warmup=options.warmup,
+        evaluate=evaluate,
+        every=options.every,
+        seed=options.seed,
+    )
+    if timed.seconds < seconds:
+        say(f"reference: out of samples after {timed.seconds:.0f} s, before its rate was 0: raise SPARE, run again")
+    return {
+        "curve": timed.curve,
+        "seconds": timed.seconds,
+        "steps": len(timed.steps),
+        "tokens": timed.steps[-1].tokens,
+        "tokens_per_second": timed.tokens_per_second,
+        "out_of_samples": timed.seconds < seconds,
+    }
+
+
+def run_bertkit(options: argparse.Namespace, corpus: bertkit.CorpusFolder, batches: list[Batch]) -> dict[str, Any]:
+    """The same dictionary as the reference's, with `validation_loss(bert, batches)` at each point of the curve: it
+    takes our model as well."""
+    # To be filled in with the training loop: options.minutes of training on `corpus`, evaluation not counted.
+    raise NotImplementedError("the training loop is not there yet: --only reference")
+
+
+def describe(
+    options: argparse.Namespace, corpus: bertkit.CorpusFolder, machine: device.Machine, held_out: int
+) -> dict[str, Any]:
+    settings = {
+        name: value
+        for name, value in vars(options).items()
+        if name not in ("data", "shards", "out", "only", "validation")
+    }
+    versions = {name: importlib.metadata.version(name) for name in ("bertkit", "torch", "transformers", "accelerate")}
+    tokens = {split: kept["tokens"] for split, kept in corpus.report["kept"].items()}
+    return {
+        "benchmark": "time_to_loss",
+        "settings": settings,
+        "corpus": {"tokens": tokens, "tokenizer": corpus.manifest["tokenizer"], "held_out_samples": held_out},
+        "machine": device.describe(machine),
+        "versions": versions,
+    }
+
+
+def compare(facts: dict[str, Any]) -> None:
+    lowest = {side: min(point["mlm_loss"] for point in facts[side]["curve"]) for side in SIDES}
+    loss = max(lowest.values())
+    times = {side: seconds_to_reach(facts[side]["curve"], loss) for side in SIDES}
+    for side in SIDES:
+        speed = facts[side]["tokens_per_second"]
+        print(
+            f"{side:10} to a loss of {loss:.3f} {times[side]:7.1f} s; lowest {lowest[side]:.3f}; {speed:.0f} tokens/s"
+        )
+    ratio = round(times["reference"] / times["bertkit"], 3)
+    print(json.dumps({"benchmark": "time_to_loss", "loss": loss, "ratio": ratio, "lowest": lowest}))
+
+
+def seconds_to_reach(curve: list[dict[str, float]], loss: float) -> float:
+    """When the curve first comes down to `loss`, on a straight line between two evaluations.
+
+    >>> seconds_to_reach([{"seconds": 0, "mlm_loss": 8}, {"seconds": 10, "mlm_loss": 6}], 7)
+    5.0
+    """
+    before = curve[0]
+    for point in curve:
+        if point["mlm_loss"] <= loss:
+            fall = before["mlm_loss"] - point["mlm_loss"]
+            share = (before["mlm_loss"] - loss) / fall if fall else 1.0
+            return before["seconds"] + share * (point["seconds"] - before["seconds"])
+        before = point
+    raise ValueError(f"the curve does not come down to {loss}")
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

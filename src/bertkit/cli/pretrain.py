@@ -1,0 +1,174 @@
+"""`bertkit pretrain`: a prepared corpus to a pretrained BERT."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bertkit.cli.options import Device, Overwrite, Threads, emit, for_people
+from bertkit.errors import UsageError
+
+
+def pretrain(
+    shards: Annotated[
+        Path | None, typer.Argument(metavar="SHARDS", help="A corpus that `bertkit prepare` made.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="RUN", help="The run's folder, new or empty.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", metavar="RUN", help="Go on with a run that was stopped, exactly.")
+    ] = None,
+    hours: Annotated[float | None, typer.Option(help="How long to train; the rest is planned by it.")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="How many steps to train, instead.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="bert-tiny, -mini, -small, -medium, -base or -large. [what the hours allow, or bert-mini]"),
+    ] = None,
+    start_from: Annotated[
+        str | None, typer.Option("--from", metavar="MODEL", help="Go on from this model, in your own domain.")
+    ] = None,
+    extend_vocabulary: Annotated[
+        bool, typer.Option("--extend-vocabulary", help="Fit the model of --from to the corpus's own vocabulary.")
+    ] = False,
+    recipe: Annotated[str, typer.Option(help="fast: the most from a budget of time; bert: as in the paper.")] = "fast",
+    batch: Annotated[int | None, typer.Option(min=1, help="Sequences of a step, over all processes.")] = None,
+    length: Annotated[
+        int | None, typer.Option(min=8, help="Tokens of a sequence; with bert, of the first 90 %.")
+    ] = None,
+    long_length: Annotated[
+        int | None, typer.Option(min=0, help="With bert: of the last 10 % of the steps. [512]")
+    ] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="The highest. [the recipe's]")] = None,
+    optimizer: Annotated[str | None, typer.Option(help="adamw, lamb (large batches) or muon. [the recipe's]")] = None,
+    dropout: Annotated[float | None, typer.Option(min=0, max=0.9, help="[the recipe's]")] = None,
+    mask: Annotated[str | None, typer.Option(help="Hide token, word (whole words) or span. [the recipe's]")] = None,
+    mask_rate: Annotated[float | None, typer.Option(help="How much is hidden. [0.15]")] = None,
+    no_nsp: Annotated[bool, typer.Option("--no-nsp", help="Without next-sentence prediction.")] = False,
+    left_to_right: Annotated[
+        bool, typer.Option("--left-to-right", help="Each token sees only those before it; with --no-nsp.")
+    ] = False,
+    pre_norm: Annotated[
+        bool | None, typer.Option("--pre-norm/--post-norm", help="Where layers normalise. [the recipe's]")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Decides weights, order, masks and dropout.")] = 0,
+    micro_batch: Annotated[
+        int | None, typer.Option(min=1, help="Sequences at once; gradients of several are added up to a batch.")
+    ] = None,
+    validate_every: Annotated[int | None, typer.Option(min=1, help="Steps. [a twentieth of the run]")] = None,
+    save_every: Annotated[int | None, typer.Option(min=1, help="Steps from checkpoint to checkpoint.")] = None,
+    keep: Annotated[int, typer.Option(min=2, help="How many checkpoints stay, besides the best.")] = 2,
+    log_every: Annotated[int | None, typer.Option(min=1, help="Steps from line to line of the log.")] = None,
+    validation_samples: Annotated[int, typer.Option(min=1, help="Held-out samples for each validation.")] = 256,
+    parallel: Annotated[str, typer.Option(help="Under torchrun: ddp, or fsdp for models that do not fit.")] = "ddp",
+    gradient_checkpointing: Annotated[
+        bool, typer.Option("--gradient-checkpointing", help="Less memory for a third more time.")
+    ] = False,
+    compiled: Annotated[
+        bool, typer.Option("--compile", help="torch.compile the blocks: for GPUs; on CPUs it does not pay.")
+    ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Scalars for TensorBoard in RUN/tensorboard.")
+    ] = False,
+    precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: what is fastest here.")] = "auto",
+    device: Device = "auto",
+    threads: Threads = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Pretrain a BERT on a prepared corpus: masked words and next sentences.
+
+    \b
+    bertkit pretrain SHARDS --hours 8 --out RUN            # the best model that time can buy
+    bertkit pretrain SHARDS --model bert-mini --steps 10000 --out RUN
+    bertkit pretrain SHARDS --from MODEL --hours 2 --out RUN    # go on from a model
+    bertkit pretrain --resume RUN                          # after any interruption
+    torchrun --nproc-per-node 4 -m bertkit pretrain SHARDS --hours 8 --out RUN
+
+    Ctrl-C saves and stops. RUN/model is the model, RUN/report.html tells how it went.
+    """
+    if resume is not None and (shards is not None or out is not None):
+        raise UsageError("--resume goes on with a run as it was begun", "Give only: bertkit pretrain --resume RUN.")
+    if resume is None and shards is None:
+        raise UsageError("no corpus is named", "Give the folder that bertkit prepare made, or --resume RUN.")
+    run = resume or out
+    if run is None:
+        raise UsageError("no folder for the run is named", "Add --out RUN.")
+    changes = {
+        "batch": batch,
+        "length": length,
+        "long_length": long_length,
+        "dropout": dropout,
+        "pre_norm": pre_norm,
+        "optimizer.kind": optimizer,
+        "optimizer.learning_rate": learning_rate,
+        "masking.unit": mask,
+        "masking.rate": mask_rate,
+        "nsp": False if no_nsp else None,
+        "left_to_right": True if left_to_right else None,
+    }
+    from bertkit import device as devices
+    from bertkit.cli.training_display import TrainingDisplay
+
+    machine = devices.choose(device, precision, threads or _threads_under_torchrun())
+    devices.apply(machine)
+    from bertkit.training.pretrain import Request, pretrain
+    from bertkit.training.pretrain import resume as go_on
+
+    display = TrainingDisplay()
+    with display:
+        if shards is None:
+            facts = go_on(run, machine, display)
+        else:
+            request = Request(
+                shards=shards,
+                model=model,
+                start_from=start_from,
+                extend_vocabulary=extend_vocabulary,
+                recipe=recipe,
+                change={name: value for name, value in changes.items() if value is not None},
+                steps=steps,
+                hours=hours,
+                seed=seed,
+                micro_batch=micro_batch,
+                log_every=log_every,
+                validate_every=validate_every,
+                save_every=save_every,
+                keep=keep,
+                validation_samples=validation_samples,
+                parallel=parallel,
+                compiled=compiled,
+                gradient_checkpointing=gradient_checkpointing,
+                tensorboard=tensorboard,
+            )
+            facts = pretrain(request, run, machine, display, overwrite=overwrite, command=tuple(sys.argv))
+    if int(os.environ.get("RANK", "0")) == 0:
+        _result(run, facts)
+
+
+def _result(run: Path, facts: dict[str, Any]) -> None:
+    from bertkit.training.validation import perplexity
+
+    result = {"model": str(run / "model"), "report": str(run / "report.html"), **facts}
+    result["perplexity"] = perplexity(facts["mlm_loss"])
+    if not for_people():
+        emit(result)
+        return
+    nsp = f", next sentences {facts['nsp_accuracy']:.1%} right" if "nsp_accuracy" in facts else ""
+    typer.echo(
+        f"held-out text: perplexity {result['perplexity']:.1f}, masked words {facts['mlm_accuracy']:.1%} right{nsp}\n"
+        f"model   {run / 'model'}\nreport  {run / 'report.html'}\n"
+        f'try     bertkit fill-mask {run / "model"} "A text with a [MASK] in it."'
+    )
+
+
+def _threads_under_torchrun() -> int | None:
+    """torchrun sets OMP_NUM_THREADS to 1 for each of several processes; the cores are rather shared among them."""
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if local == 1:
+        return None
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // local)

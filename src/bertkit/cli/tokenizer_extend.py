@@ -1,0 +1,101 @@
+"""`bertkit tokenizer extend`: more words for the vocabulary of a model, so that it can go on in a new domain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bertkit.cli.options import Encoding, Format, Overwrite, emit, for_people, note
+from bertkit.cli.tokenizer_shared import Documents, Field, Folder, Inputs, open_tokenizer, status, texts_of
+
+if TYPE_CHECKING:
+    from bertkit.text.quality import Quality
+
+SHOWN = 20
+
+
+def extend(
+    folder: Folder,
+    inputs: Inputs,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The tokenizer folder to write.")],
+    add: Annotated[int, typer.Option(min=1, help="The most words to add.")] = 1000,
+    min_count: Annotated[int, typer.Option(min=1, help="How often a word must occur to be added.")] = 5,
+    sample_mb: Annotated[int, typer.Option(min=1, help="Look at no more text than this, drawn from all.")] = 128,
+    field: Field = None,
+    documents: Documents = "line",
+    file_format: Format = None,
+    encoding: Encoding = "utf-8",
+    overwrite: Overwrite = False,
+) -> None:
+    """Add the words of a domain to the WordPiece vocabulary of a model: those that occur often in the text and are cut
+    to pieces or unknown now.
+
+    All tokens keep their ids, and a text without the new words is cut as before. Prepare the text with the new
+    tokenizer (bertkit prepare --tokenizer), and go on from the model with its vocabulary extended.
+
+    \b
+    bertkit tokenizer extend MODEL notes.txt -o tokenizer
+    bertkit tokenizer extend MODEL a.jsonl b.csv --add 5000 --min-count 20 -o tokenizer
+    """
+    from bertkit.errors import UsageError
+    from bertkit.files import atomic_folder, refuse_existing, to_json
+    from bertkit.text.extend import extend_vocabulary, require_extendable
+    from bertkit.text.quality import measure
+    from bertkit.text.sample import draw_sample
+
+    if out.resolve() == Path(folder).resolve():
+        raise UsageError(f"{out} is the folder to read, and would be replaced by a tokenizer", "Choose another place.")
+    refuse_existing(out, overwrite=overwrite)
+    old = open_tokenizer(folder)
+    require_extendable(old)
+    sample = draw_sample(
+        texts_of(inputs, field, documents, file_format, encoding, "reading"), limit_bytes=sample_mb * 2**20
+    )
+    with status(f"looking for words in {sample.characters:,} characters"):
+        new, added, notes = extend_vocabulary(old, sample, add=add, min_count=min_count)
+    held_out = [text for text, _ in sample.held_out]
+    before, after = (measure(tokenizer, held_out) if held_out else None for tokenizer in (old, new))
+    report: dict[str, Any] = {
+        "family": new.family.name,
+        "kind": new.kind,
+        "vocabulary": new.vocab_size,
+        "sha256": new.sha256(),
+        "extends": {"folder": folder, "vocabulary": old.vocab_size, "sha256": old.sha256()},
+        "added": added,
+        "texts_read": sample.read,
+        "characters_read": sample.read_characters,
+        "characters_in_sample": sample.characters,
+        "notes": notes,
+        "held_out_before": before.as_json() if before else None,
+        "held_out": after.as_json() if after else None,
+    }
+    with atomic_folder(out, overwrite=overwrite) as target:
+        new.save(target)
+        (target / "report.json").write_text(to_json(report), encoding="utf-8")
+    for message in notes:
+        note(message)
+    if not for_people():
+        emit({"folder": str(out), **report})
+        return
+    typer.echo(f"{out}: {new.vocab_size:,} pieces, {len(added):,} of them new: {_some(added)}")
+    if before and after:
+        typer.echo("on text that was held out, before and after:")
+        _print_both(before, after)
+    else:
+        note("there were too few texts to hold some out and measure on them")
+
+
+def _some(words: list[str]) -> str:
+    return ", ".join(words[:SHOWN]) + (", …" if len(words) > SHOWN else "")
+
+
+def _print_both(before: Quality, after: Quality) -> None:
+    rows = {
+        "pieces per word": [f"{quality.pieces_per_word:.3f}" for quality in (before, after)],
+        "words in one piece": [f"{quality.whole_word_rate:.2%}" for quality in (before, after)],
+        "unknown pieces": [f"{quality.unknown_pieces:,} ({quality.unknown_rate:.4%})" for quality in (before, after)],
+    }
+    for name, (old, new) in rows.items():
+        typer.echo(f"  {name:<21} {old:<18} {new}")

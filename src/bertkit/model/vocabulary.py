@@ -1,0 +1,93 @@
+"""A model for another vocabulary than it was trained with: what it knows of a token is kept, and a new token begins as
+the mean of the pieces that stood for it before."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import accumulate
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bertkit.errors import CorpusError, ModelFolderError
+from bertkit.model.bert import Bert
+from bertkit.text.extend import Origins, trace
+from bertkit.text.tokenizer import Tokenizer
+
+WITH_A_ROW_FOR_EACH_TOKEN = ("encoder.embeddings.word.weight", "mlm.bias", "mlm.decoder")
+_PLACEHOLDER = re.compile(r"\[unused\d+\]")
+
+
+class Fitted(NamedTuple):
+    model: Bert
+    kept: int
+    """Tokens that the model had before."""
+    from_pieces: int
+    """New ones that begin as the mean of their old pieces."""
+    unknown: int
+    """New ones of which nothing was known; they begin as the mean of all ordinary tokens."""
+
+
+def fit_vocabulary(model: Bert, old: Tokenizer, new: Tokenizer) -> Fitted:
+    """A copy of the model, trained with `old`, for the tokens of `new`, and exactly as many; `model` stays as it is.
+
+    On texts that both tokenizers cut alike, the hidden states are the same to the bit.
+    """
+    if old.vocab_size > model.config.vocab_size:
+        raise ModelFolderError(
+            f"the tokenizer has {old.vocab_size} pieces, and the model's vocab_size is {model.config.vocab_size}",
+            "Tokenizer and model do not belong together: bring the files that do.",
+        )
+    origins = trace(old, new)
+    fitted = Bert.without_weights(
+        replace(model.config, vocab_size=new.vocab_size, pad_token_id=new.pad_id),
+        pooler=model.pooler is not None,
+        mlm=model.mlm is not None,
+        nsp=model.nsp is not None,
+        tied=model.mlm is None or model.mlm.decoder is None,
+    )
+    ordinary = [number for number in old.ordinary_ids if not _PLACEHOLDER.fullmatch(old.token(number))]
+    tensors = {
+        name: _rows(tensor, origins, ordinary, new.vocab_size) if name in WITH_A_ROW_FOR_EACH_TOKEN else tensor.clone()
+        for name, tensor in model.state_dict().items()
+    }
+    fitted.load_state_dict(tensors, assign=True)
+    fitted.train(model.training)
+    fitted.encoder.gradient_checkpointing = model.encoder.gradient_checkpointing
+    return Fitted(fitted, len(origins.kept), len(origins.pieces), len(origins.unknown))
+
+
+def match_vocabulary(
+    model: Bert, old: Tokenizer, new: Tokenizer, *, extend: bool, folder: object, shards: object
+) -> Fitted:
+    """The model of `folder`, ready to be trained on `shards`: itself if both have the same tokenizer, a fitted copy if
+    the user asked to `extend` the vocabulary, and otherwise refused."""
+    if old.sha256() == new.sha256():
+        return Fitted(model, len(old.backend.get_vocab()), 0, 0)
+    if not extend:
+        raise CorpusError(
+            f"{shards} was prepared with another tokenizer (sha256 {new.sha256()}) than that of {folder} "
+            f"({old.sha256()})",
+            f"Prepare it with --tokenizer {folder}, or add --extend-vocabulary to give the model the shards' words.",
+        )
+    return fit_vocabulary(model, old, new)
+
+
+def _rows(table: Tensor, origins: Origins, ordinary: list[int], size: int) -> Tensor:
+    """One of the model's tensors, V or V x D, for the new tokens. Ids that no token has get what unknown ones get."""
+    old_VD = table.detach().reshape(len(table), -1)
+
+    def indices(ids: list[int]) -> Tensor:
+        return torch.tensor(ids, dtype=torch.int64, device=table.device)
+
+    new_VD = old_VD[indices(ordinary)].mean(0).expand(size, -1).clone()
+    new_VD[indices(list(origins.kept))] = old_VD[indices(list(origins.kept.values()))]
+    if origins.pieces:
+        pieces = list(origins.pieces.values())
+        starts = [0, *accumulate(map(len, pieces[:-1]))]
+        flat = [number for some in pieces for number in some]
+        new_VD[indices(list(origins.pieces))] = F.embedding_bag(indices(flat), old_VD, indices(starts), mode="mean")
+    return new_VD.reshape(size, *table.shape[1:])

@@ -1,0 +1,1 @@
+"""What a run looks like: curves, and a page that tells all about it."""

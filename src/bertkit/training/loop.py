@@ -1,0 +1,148 @@
+"""The loop: a step is samples, losses, gradients, a verdict, an update. It knows nothing of what it trains.
+
+Everything random in a step is drawn from (seed, step, micro-batch): not only samples and masks but dropout too, for
+which torch's generator is seeded before each micro-batch. So there is no generator whose state would have to be kept,
+and a step is the same after a restart and with any number of processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertkit.corpus.sampling.keyed import key
+from bertkit.errors import UsageError
+from bertkit.objectives.pretraining import Batch
+from bertkit.objectives.terms import Term
+from bertkit.training.feed import Source, micro_batches, share, take
+from bertkit.training.guard import Verdict, judge, out_of_memory
+from bertkit.training.optimizers import Optimizers, whole
+from bertkit.training.parallel import Group, adding_up
+from bertkit.training.progress import Progress
+from bertkit.training.recipes import Recipe, Stage
+
+Terms = Callable[[Any, Batch], dict[str, Term]]
+
+
+class Learner(nn.Module):
+    """A model and its objective as one module, which DDP and FSDP want: a batch in, a loss out."""
+
+    def __init__(self, model: nn.Module, terms: Terms) -> None:
+        super().__init__()
+        self.model = model
+        self.terms = terms
+
+    def forward(self, batch: Batch, counts: Mapping[str, float]) -> tuple[Tensor, dict[str, Tensor]]:
+        """The batch's part of the step's loss, in which each term is averaged over `counts` examples; and sums."""
+        found = self.terms(self.model, batch)
+        loss = torch.stack([term.total / counts[name] for name, term in found.items()]).sum()
+        sums = {f"{name}_loss": term.total.detach() for name, term in found.items()}
+        return loss, sums | {f"{name}_right": term.right for name, term in found.items()}
+
+
+class Stepper:
+    """Takes steps. Who calls it decides when to log, validate, save and stop."""
+
+    def __init__(
+        self,
+        *,
+        learner: nn.Module,
+        source: Source,
+        recipe: Recipe,
+        optimizers: Optimizers,
+        group: Group,
+        seed: int,
+        precision: str = "float32",
+    ) -> None:
+        self.learner, self.source, self.recipe, self.optimizers = learner, source, recipe, optimizers
+        self.group, self.seed, self.precision = group, seed, precision
+        self.parameters = [p for p in learner.parameters() if p.requires_grad]
+        self.gradient_norm = 0.0
+
+    def step(self, progress: Progress, signals: Mapping[str, float]) -> tuple[Verdict, dict[str, float]]:
+        """One step. `signals` are numbers that are added over all processes on the way, and given back."""
+        stage = progress.enter(self.recipe.stages)
+        chosen, behind = take(self.source, progress.place, stage.batch, stage.length, self.seed)
+        while True:
+            try:
+                sums, signals = self._gradients(progress, stage, chosen, signals)
+                break
+            except RuntimeError as problem:
+                if not out_of_memory(problem):
+                    raise
+                self._halve(progress, stage, problem)
+        progress.move(behind)
+        self.gradient_norm = self._clip()
+        loss = sum(sums[f"{name}_loss"] / sums[f"{name}_count"] for name in self._names(sums))
+        verdict = judge(progress, loss, self.gradient_norm)
+        if verdict is Verdict.GOOD:
+            factor = self.recipe.schedule.factor(progress.step, progress.total_steps)
+            self.optimizers.step(factor * progress.rate_scale)
+            for name, value in sums.items():
+                progress.window[name] = progress.window.get(name, 0.0) + value
+        progress.tokens += int(sums["tokens"])
+        progress.samples += len(chosen)
+        progress.step += 1
+        return verdict, dict(signals)
+
+    def _gradients(
+        self, progress: Progress, stage: Stage, chosen: Any, signals: Mapping[str, float]
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """All gradients of a step, in the parameters; and the sums of its losses, right answers and counts."""
+        numbered = list(enumerate(micro_batches(chosen, progress.micro_batch)))
+        mine = [(number, self.source.batch(each, stage.length)) for number, each in share(numbered, *self._seat())]
+        counted = {f"{name}_count": sum(b.counts[name] for _, b in mine) for name in mine[0][1].counts}
+        counted["tokens"] = sum(batch.tokens for _, batch in mine)
+        everywhere = self.group.sum({**counted, **signals})
+        counts = {name: everywhere[f"{name}_count"] / self.group.size for name in mine[0][1].counts}
+        self.optimizers.zero_grad()
+        sums: dict[str, Tensor] = {}
+        for turn, (number, batch) in enumerate(mine, 1):
+            torch.manual_seed(key("dropout", self.seed, progress.step, number) >> 1)
+            with adding_up(self.learner, last=turn == len(mine)):
+                with self._autocast():
+                    # Processes average their gradients, so each divides by its part of the counts only.
+                    loss, found = self.learner(batch.to(self.group.device), counts)
+                loss.backward()
+            sums = {name: sums[name] + value for name, value in found.items()} if sums else found
+        totals = self.group.sum({name: float(value) for name, value in sums.items()})
+        return (
+            {**totals, **{name: everywhere[name] for name in counted}},
+            {name: everywhere[name] for name in signals},
+        )
+
+    def learning_rate(self, progress: Progress) -> float:
+        """Of the step that was just taken."""
+        factor = self.recipe.schedule.factor(max(progress.step - 1, 0), progress.total_steps)
+        return self.recipe.optimizer.learning_rate * factor * progress.rate_scale
+
+    def _clip(self) -> float:
+        clip = self.recipe.optimizer.clip
+        norm = nn.utils.clip_grad_norm_(self.parameters, clip or float("inf"))
+        return float(whole(norm))
+
+    def _autocast(self) -> torch.autocast:
+        reduced = self.precision != "float32"
+        kind = getattr(torch, self.precision) if reduced else torch.bfloat16
+        return torch.autocast(self.group.device.type, dtype=kind, enabled=reduced)
+
+    def _seat(self) -> tuple[int, int]:
+        return self.group.rank, self.group.size
+
+    def _halve(self, progress: Progress, stage: Stage, problem: RuntimeError) -> None:
+        """Smaller micro-batches, the same batch. With several processes the others wait for gradients of this step, so
+        there it is for the restart to do."""
+        if progress.micro_batch == 1 or self.group.size > 1:
+            raise UsageError(
+                f"out of memory with micro-batches of {progress.micro_batch} x {stage.length} tokens",
+                "Give --micro-batch half of that, --gradient-checkpointing, --parallel fsdp, or a smaller --model.",
+            ) from problem
+        self.optimizers.zero_grad()
+        progress.micro_batch = (progress.micro_batch + 1) // 2
+
+    @staticmethod
+    def _names(sums: Mapping[str, float]) -> list[str]:
+        return [name.removesuffix("_count") for name in sums if name.endswith("_count")]

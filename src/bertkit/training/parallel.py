@@ -1,0 +1,123 @@
+"""The processes that train together, as torchrun starts them; or the one process there is.
+
+What must be the same everywhere (counts, whether to stop, what time it is) goes through `Group.sum`. Gradients are
+averaged by DDP, where each process holds the whole model, or FSDP2, where each holds a share of every tensor.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+from bertkit.errors import UsageError
+from bertkit.training.optimizers import spread_like, whole
+
+WAYS = ("ddp", "fsdp")
+PATIENCE = timedelta(minutes=10)
+"""How long a process waits for the others before it gives up and torchrun starts all anew."""
+
+
+@dataclass(frozen=True)
+class Group:
+    rank: int = 0
+    size: int = 1
+    device: torch.device = torch.device("cpu")  # noqa: RUF009 a device is immutable
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes and speaks."""
+        return self.rank == 0
+
+    def sum(self, values: Mapping[str, float]) -> dict[str, float]:
+        """Each value added over all processes. All must call, with the same names in the same order."""
+        if self.size == 1:
+            return dict(values)
+        total = torch.tensor(list(values.values()), dtype=torch.float64, device=self.device)
+        dist.all_reduce(total)
+        return dict(zip(values, total.tolist(), strict=True))
+
+    def from_first(self, value: Any) -> Any:
+        """A JSON value that the first process has, for all."""
+        if self.size == 1:
+            return value
+        message = torch.tensor(list(json.dumps(value).encode()) if self.first else [], dtype=torch.uint8)
+        length = torch.tensor(len(message), device=self.device)
+        dist.broadcast(length, 0)
+        held = (
+            message.to(self.device) if self.first else torch.empty(int(length), dtype=torch.uint8, device=self.device)
+        )
+        dist.broadcast(held, 0)
+        return json.loads(bytes(held.tolist()))
+
+    def wait(self) -> None:
+        if self.size > 1:
+            dist.barrier()
+
+
+@contextmanager
+def joined(device: torch.device) -> Iterator[Group]:
+    """The group that torchrun's environment describes, or a group of one."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1 or "RANK" not in os.environ:
+        yield Group(device=device)
+        return
+    if device.type == "cuda":
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+    try:
+        yield Group(dist.get_rank(), dist.get_world_size(), device)
+    finally:
+        dist.destroy_process_group()
+
+
+def spread(learner: nn.Module, group: Group, way: str) -> nn.Module:
+    """The learner, wrapped so that gradients are averaged over the group."""
+    if way not in WAYS:
+        raise UsageError(f"no way to train in parallel is called {way!r}", f"There are: {', '.join(WAYS)}.")
+    if group.size == 1:
+        return learner
+    if way == "ddp":
+        devices = [group.device] if group.device.type == "cuda" else None
+        return DistributedDataParallel(learner, device_ids=devices, broadcast_buffers=False)
+    mesh = init_device_mesh(group.device.type, (group.size,))
+    for module in [module for name, module in learner.named_modules() if name.rpartition(".")[0].endswith(".blocks")]:
+        fully_shard(module, mesh=mesh)
+    fully_shard(learner, mesh=mesh)  # which changes it in place
+    return learner
+
+
+@contextmanager
+def adding_up(learner: nn.Module, *, last: bool) -> Iterator[None]:
+    """Around the passes of one step: gradients go to the other processes with the last one only."""
+    if isinstance(learner, DistributedDataParallel) and not last:
+        with learner.no_sync():
+            yield
+        return
+    if isinstance(learner, FSDPModule):
+        learner.set_requires_gradient_sync(last)
+    yield
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """Copies of all parameters, whole and on the CPU. With several processes, all of them must ask."""
+    return {name: whole(p).detach().to("cpu", copy=True) for name, p in model.named_parameters()}
+
+
+@torch.no_grad()
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """The reverse, for parameters spread in any way."""
+    for name, parameter in model.named_parameters():
+        parameter.copy_(spread_like(weights[name], parameter))

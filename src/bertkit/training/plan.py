@@ -1,0 +1,137 @@
+"""A budget of time to a plan: what to train, with how large batches, for how many steps.
+
+A few steps are taken with a model that is thrown away, to measure this machine. While the run goes, the number of steps
+is set anew from the time they really take, so that the schedule is complete when the time is over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from bertkit.training.progress import Progress, stage_at
+from bertkit.training.recipes import Recipe, Stage
+
+CALIBRATION_SECONDS = 6.0
+RESERVE = 0.02
+"""Of the time, for the last validation, the last checkpoint and the report."""
+STEPS_WANTED = 1500
+"""A batch is so large that about this many steps fit, within limits: fewer steps of a larger batch learn less, as long
+as the gradient of a small one is good enough."""
+SMALLEST_BATCH, LARGEST_BATCH = 16, 256
+TOKENS_PER_WEIGHT = 2.0
+"""A model is worth its size if it sees this many tokens for each weight inside its blocks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What was decided, for people to read and for the report."""
+
+    model: str
+    parameters: int
+    recipe: str
+    steps: int
+    stages: tuple[dict[str, Any], ...]
+    tokens: int
+    epochs: float
+    learning_rate: str
+    micro_batch: int
+    hours: float | None
+    seconds_per_step: tuple[float, ...]
+    """For each stage, as measured before the start; empty where nothing was."""
+    peak_flops: float
+    """Of this machine's matrix products, in all processes."""
+    validate_every: int
+    save_every: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def time_per_step(take_step: Callable[[], None], seconds: float = CALIBRATION_SECONDS) -> float:
+    """The median of some steps, the first not counted."""
+    take_step()
+    taken: list[float] = []
+    while sum(taken) < seconds or len(taken) < 3:
+        start = time.perf_counter()
+        take_step()
+        taken.append(time.perf_counter() - start)
+    return sorted(taken)[len(taken) // 2]
+
+
+def batch_for(samples: float) -> int:
+    """A power of two for so many samples in all."""
+    batch = SMALLEST_BATCH
+    while batch < LARGEST_BATCH and samples / (2 * batch) >= STEPS_WANTED:
+        batch *= 2
+    return batch
+
+
+def with_batch(recipe: Recipe, batch: int) -> Recipe:
+    return replace(recipe, stages=tuple(replace(stage, batch=batch) for stage in recipe.stages))
+
+
+def steps_that_fit(
+    stages: Sequence[Stage], seconds_per_step: Sequence[float], seconds: float, *, done: int = 0, total: int = 0
+) -> int:
+    """How many steps the whole run has if what is left of it after `done` steps takes `seconds`.
+
+    The stages' shares are of the whole, so this is not a division but a search.
+    """
+    if seconds <= 0:
+        return max(done, 1)
+
+    def takes(whole: int) -> float:
+        return sum(seconds_per_step[n] * count for n, count in enumerate(steps_left(stages, done, whole)))
+
+    low, high = max(done, 1), max(2 * total, done + 2)
+    while takes(high) < seconds:
+        high *= 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if takes(middle) <= seconds else (low, middle)
+    return low
+
+
+def steps_left(stages: Sequence[Stage], done: int, total: int) -> list[int]:
+    """For each stage, how many of its steps are still to be taken."""
+    left, end, start = [], 0.0, 0
+    for stage in stages:
+        end += stage.share
+        stop = round(end * total)
+        left.append(max(0, stop - max(start, done)))
+        start = stop
+    return left
+
+
+class Pace:
+    """Keeps a run within its hours: expected against real time, and from that a new number of steps."""
+
+    def __init__(self, stages: Sequence[Stage], seconds_per_step: Sequence[float], hours: float) -> None:
+        self.stages, self.seconds_per_step = stages, list(seconds_per_step)
+        self.limit = 3600 * hours * (1 - RESERVE)
+        self._mark: tuple[int, float] | None = None
+
+    def total_steps(self, progress: Progress) -> int:
+        """The number of steps, given where the run is now. Asked from time to time; between two calls the real pace is
+        measured, validation and checkpoints included."""
+        now = progress.step, progress.seconds
+        if self._mark is None:
+            self._mark = now
+            return progress.total_steps
+        before, self._mark = self._mark, now
+        steps, seconds = now[0] - before[0], now[1] - before[1]
+        if steps > 0 and seconds > 0:
+            stage = stage_at(self.stages, before[0], progress.total_steps)
+            factor = seconds / steps / self.seconds_per_step[stage]
+            # half of the old estimate is kept: one slow moment is no new pace
+            self.seconds_per_step = [value * (0.5 + 0.5 * factor) for value in self.seconds_per_step]
+        return steps_that_fit(
+            self.stages,
+            self.seconds_per_step,
+            self.limit - progress.seconds,
+            done=progress.step,
+            total=progress.total_steps,
+        )

@@ -1,0 +1,129 @@
+"""Recipes: everything that decides how well a model learns in a given time, as functions that take differences.
+
+bert()                       the paper's
+fast()                       ours, for a budget of time: docs/pretraining.md has the measured gain of each choice
+bert(batch=64, nsp=False)    the paper's, but for two things
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from bertkit.errors import ConfigError, UsageError, nearest, shortened
+from bertkit.objectives.masking import Masking
+from bertkit.training.optimizers import OptimizerSettings
+from bertkit.training.schedules import Schedule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A part of a run with sequences of one length and batches of one size."""
+
+    length: int
+    batch: int
+    """Samples of one step, over all processes."""
+    share: float
+    """Of the steps."""
+
+    def __post_init__(self) -> None:
+        if self.length < 8 or self.batch < 1 or not 0 < self.share <= 1:
+            raise UsageError(
+                f"a stage of {self.share} of the steps with {self.batch} sequences of {self.length} tokens",
+                "Take at least one sequence, of 8 tokens or more, and a share of up to 1.",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    name: str
+    stages: tuple[Stage, ...]
+    optimizer: OptimizerSettings
+    schedule: Schedule
+    masking: Masking
+    dropout: float
+    pre_norm: bool
+    nsp: bool = True
+    left_to_right: bool = False
+    """Each token sees only those to its left: for comparing one-way models with BERT on equal terms."""
+    short_share: float = 0.1
+    """How many pairs are shorter than they could be, so that the model knows such too."""
+
+    def __post_init__(self) -> None:
+        if self.left_to_right and self.nsp:
+            raise UsageError(
+                "a left-to-right model cannot tell next sentences: its [CLS] comes first and sees nothing",
+                "Add --no-nsp.",
+            )
+        if not self.stages or abs(sum(stage.share for stage in self.stages) - 1) > 1e-6:
+            raise UsageError("the shares of the stages are not 1 together")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Recipe:
+        _refuse_unknown(cls, values)
+        made = {name: _PARTS[name](**_known(_PARTS[name], values[name])) for name in _PARTS}
+        stages = tuple(Stage(**_known(Stage, stage)) for stage in values["stages"])
+        return cls(**{**values, **made, "stages": stages})
+
+
+_PARTS: dict[str, Any] = {"optimizer": OptimizerSettings, "schedule": Schedule, "masking": Masking}
+
+
+def bert(*, batch: int = 256, length: int = 128, long_length: int = 512) -> Recipe:
+    """Devlin et al. (2018): post-norm, dropout 0.1, batches of 256, Adam with decoupled weight decay 0.01, a rate of
+    1e-4 reached after 1 % of the steps and then falling to 0; 90 % of the steps with short sequences."""
+    stages: tuple[Stage, ...] = (Stage(length=length, batch=batch, share=1.0),)
+    if long_length > length:
+        stages = (Stage(length=length, batch=batch, share=0.9), Stage(length=long_length, batch=batch, share=0.1))
+    return Recipe(
+        name="bert",
+        stages=stages,
+        optimizer=OptimizerSettings(kind="adamw", learning_rate=1e-4),
+        schedule=Schedule(shape="linear", warmup=0.01, decay=0.99),
+        masking=Masking(),
+        dropout=0.1,
+        pre_norm=False,
+    )
+
+
+def fast(*, batch: int = 32, length: int = 128, long_length: int = 0) -> Recipe:  # noqa: ARG001 one length pays
+    """Ours for hours rather than weeks, on whatever machine there is."""
+    return Recipe(
+        name="fast",
+        stages=(Stage(length=length, batch=batch, share=1.0),),
+        optimizer=OptimizerSettings(
+            kind="muon", learning_rate=2e-3, matrix_learning_rate=0.005, betas=(0.9, 0.98), weight_decay=0.01
+        ),
+        schedule=Schedule(shape="linear", warmup=0.05, decay=0.95),
+        masking=Masking(),
+        dropout=0.0,
+        pre_norm=True,
+    )
+
+
+RECIPES: dict[str, Callable[..., Recipe]] = {"bert": bert, "fast": fast}
+
+
+def recipe_called(name: str) -> Callable[..., Recipe]:
+    if name not in RECIPES:
+        hint = nearest(name, RECIPES)
+        raise UsageError(f"no recipe is called {shortened(name)}", f"{hint} There are: {', '.join(RECIPES)}.")
+    return RECIPES[name]
+
+
+def _known(cls: type, values: Any) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        raise ConfigError(f"{cls.__name__} is {shortened(values)}, not an object")
+    _refuse_unknown(cls, values)
+    return values
+
+
+def _refuse_unknown(cls: Any, values: Mapping[str, Any]) -> None:
+    names = [field.name for field in fields(cls)]
+    for key in values:
+        if key not in names:
+            raise ConfigError(f"unknown key {shortened(key)} of a {cls.__name__.lower()}", nearest(key, names))

@@ -1,0 +1,294 @@
+"""A run from its first or next step to its last: when to log, validate, save, go back and stop.
+
+RUN/run.json        what was asked for, resolved
+RUN/log.jsonl       what happened, without a clock: the same bytes with and without interruption
+RUN/times.jsonl     the clock
+RUN/checkpoints/    to go on from
+RUN/model/          the newest good model, as every command reads it
+RUN/report.html, RUN/curves.png
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from bertkit.corpus.folder import CorpusFolder
+from bertkit.errors import InterruptionError, TrainingError
+from bertkit.interop.weights import save_model
+from bertkit.model.bert import Bert
+from bertkit.objectives.pretraining import PretrainingData
+from bertkit.training.checkpoint import Checkpoints, Found, Snapshot, read_checkpoint
+from bertkit.training.guard import LINES, Verdict, diagnosis, does_not_move
+from bertkit.training.journal import Journal
+from bertkit.training.loop import Stepper
+from bertkit.training.parallel import Group, load_weights, weights_of
+from bertkit.training.plan import Pace, Plan
+from bertkit.training.progress import Progress
+from bertkit.training.settings import Settings
+from bertkit.training.signals import Signals
+from bertkit.training.speed import flops_per_token
+from bertkit.training.validation import Riddles, averages, perplexity, validate
+from bertkit.training.watcher import Watcher
+
+
+class Run:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        settings: Settings,
+        plan: Plan,
+        model: Bert,
+        learner: nn.Module,
+        stepper: Stepper,
+        corpus: CorpusFolder,
+        validation: PretrainingData,
+        group: Group,
+        watcher: Watcher,
+        provenance: dict[str, Any],
+        started: float,
+    ) -> None:
+        self.path, self.settings, self.plan, self.model, self.learner = path, settings, plan, model, learner
+        self.stepper, self.corpus, self.validation, self.group = stepper, corpus, validation, group
+        self.watcher, self.provenance, self.started = watcher, provenance, started
+        self.progress = Progress(total_steps=settings.steps, micro_batch=settings.micro_batch)
+        self.checkpoints = Checkpoints(path / "checkpoints", keep=settings.keep)
+        self.journal = Journal(path, tensorboard=settings.tensorboard) if group.first else None
+        self.riddles = Riddles(corpus, seed=settings.seed)
+        self.pace = None if settings.hours is None else self._pace(settings.hours)
+        self.latest: dict[str, float] = {}
+        """The newest validation, if it is of the step the run is at."""
+        self._seconds_before = 0.0
+        self._logged: tuple[int, float] = (0, 0.0)
+
+    def resume(self) -> None:
+        """Go on from the newest good checkpoint, or begin where there is none."""
+        found = self._agree_on_checkpoint()
+        if found is None:
+            if self.journal is not None:
+                self.journal.rewind(0, 0)
+            return
+        for problem in found.problems:
+            self.watcher.said(f"damaged, not used and left as it is: {problem}")
+        self._load(found.snapshot)
+        self._seconds_before = self.progress.seconds
+        if self.journal is not None:
+            for note in self.journal.rewind(self.progress.log_bytes, self.progress.step):
+                self.watcher.said(note)
+            self._event("resumed", f"from {found.path.name}")
+        self.watcher.said(f"going on from {found.path.name}, step {self.progress.step} of {self.progress.total_steps}")
+
+    def train(self) -> dict[str, float]:
+        """To the end, or to the next signal. Gives the last validation, on the whole held-out split."""
+        self.watcher.started(self.plan, self.progress)
+        self._logged = self.progress.tokens, self._seconds()
+        with Signals() as signals:
+            if self.progress.step == 0:
+                self._validate()
+            while not self.progress.done:
+                stop = self._step(signals)
+                if stop:
+                    self._save()
+                    raise InterruptionError(
+                        f"stopped after step {self.progress.step} of {self.progress.total_steps}; all of it is saved",
+                        f"Go on with: bertkit pretrain --resume {self.path}",
+                    )
+            return self._finish()
+
+    def _step(self, signals: Signals) -> bool:
+        """A step and what is due after it. True if the run is to stop."""
+        progress, settings = self.progress, self.settings
+        micro = progress.micro_batch
+        own = {"stop": float(signals.received), "seconds": self._seconds() if self.group.first else 0.0}
+        verdict, told = self.stepper.step(progress, own)
+        progress.seconds = told["seconds"]
+        self.latest = {}
+        if progress.micro_batch != micro:
+            self._note("micro_batch", f"out of memory: micro-batches of {progress.micro_batch} instead of {micro}")
+        if verdict is not Verdict.GOOD and self._bad_step(verdict):
+            return bool(told["stop"])
+        if progress.step % settings.log_every == 0 or progress.done:
+            self._log()
+        if progress.step % settings.validate_every == 0 and not progress.done:
+            self._validate()
+        if progress.step % settings.save_every == 0 and not progress.done:
+            self._save()
+        return bool(told["stop"])
+
+    def _log(self) -> None:
+        progress, settings = self.progress, self.settings
+        if not progress.window:
+            return
+        stage = settings.recipe.stages[progress.stage]
+        facts = averages(progress.window)
+        record = {
+            "kind": "step",
+            "step": progress.step,
+            **facts,
+            "learning_rate": self.stepper.learning_rate(progress),
+            "gradient_norm": self.stepper.gradient_norm,
+            "tokens": progress.tokens,
+            "samples": progress.samples,
+            "epoch": progress.epoch,
+            "length": stage.length,
+            "batch": stage.batch,
+        }
+        progress.window = {}
+        progress.losses = [*progress.losses, facts["loss"]][-LINES:]
+        tokens, seconds = progress.tokens - self._logged[0], self._seconds() - self._logged[1]
+        self._logged = progress.tokens, self._seconds()
+        rate = tokens / max(seconds, 1e-9)
+        flops = flops_per_token(settings.model, stage.length, settings.recipe.masking.rate)
+        times = {
+            "step": progress.step,
+            "seconds": round(self._seconds(), 3),
+            "tokens_per_second": round(rate, 1),
+            "share_of_peak": round(rate * flops / self.plan.peak_flops, 4),
+        }
+        if self.journal is not None:
+            self.journal.write(record)
+            self.journal.time(times)
+        self.watcher.stepped({**record, **times, "total_steps": progress.total_steps})
+        self._diagnose()
+        self._keep_pace()
+
+    def _validate(self, samples: int | None = None) -> dict[str, float]:
+        start = self._seconds()
+        progress, settings = self.progress, self.settings
+        facts = validate(
+            self.learner,
+            self.validation,
+            samples=samples or settings.validation_samples,
+            length=settings.recipe.stages[0].length,
+            micro=settings.micro_batch,
+            group=self.group,
+        )
+        self.latest = facts
+        if self.journal is not None:
+            extra = {"perplexity": perplexity(facts["mlm_loss"])}
+            self.journal.write({"kind": "validation", "step": progress.step, **facts, **extra})
+            self.journal.time({"step": progress.step, "seconds": round(start, 3), "kind": "validation"})
+            self.watcher.validated({"step": progress.step, **facts, **extra})
+        sharded = settings.parallel == "fsdp" and self.group.size > 1  # then no process has the model to itself
+        if self.journal is not None and not sharded:
+            guesses = self.riddles.ask(self.model, self.group.device)
+            self.journal.write({"kind": "guesses", "step": progress.step, "sentences": guesses})
+        # what validation took is no part of the speed
+        self._logged = self._logged[0], self._logged[1] + self._seconds() - start
+        return facts
+
+    def _save(self) -> None:
+        progress = self.progress
+        start = self._seconds()
+        weights, optimizer = weights_of(self.model), self.stepper.optimizers.state()
+        if self.journal is not None:
+            progress.log_bytes = self.journal.position()
+            snapshot = Snapshot(progress.step, weights, optimizer, progress.to_json())
+            self.checkpoints.save(snapshot, score=self.latest.get("mlm_loss"))
+            self._save_model(weights)
+            self.watcher.saved(progress.step)
+        self.group.wait()
+        self._logged = self._logged[0], self._logged[1] + self._seconds() - start
+
+    def _save_model(self, weights: dict[str, Any]) -> None:
+        parts = {part: getattr(self.model, part) is not None for part in ("pooler", "mlm", "nsp")}
+        tied = self.model.mlm is None or self.model.mlm.decoder is None
+        bare = Bert.without_weights(self.settings.model, **parts, tied=tied)
+        bare.load_state_dict(weights, assign=True)
+        facts = {**self.provenance, "steps": self.progress.step, "tokens": self.progress.tokens}
+        save_model(
+            self.path / "model", bare, self.corpus.tokenizer, provenance=facts, metrics=self.latest, overwrite=True
+        )
+
+    def _finish(self) -> dict[str, float]:
+        facts = self._validate(self.validation.size(0, self.settings.recipe.stages[0].length))
+        self._save()
+        if self.journal is not None:
+            self.progress.seconds = self._seconds()
+            self._event("finished", f"{self.progress.step} steps")
+        return facts
+
+    def _bad_step(self, verdict: Verdict) -> bool:
+        """What to do about a step with numbers that are not finite. True if the run has gone back."""
+        progress = self.progress
+        self._note(
+            "skipped",
+            f"step {progress.step}: the loss or gradient is not finite (gradient norm {self.stepper.gradient_norm});"
+            " the weights are as before",
+        )
+        if verdict is Verdict.SKIP:
+            return False
+        if verdict is Verdict.GIVE_UP:
+            raise TrainingError(
+                f"the loss or gradient was not finite again after {progress.rollbacks} returns to a good checkpoint,"
+                f" last at step {progress.step}",
+                f"Give a lower --learning-rate, or look at the text around; {self.path / 'log.jsonl'} has each event.",
+            )
+        found = self._agree_on_checkpoint()
+        here, place, rollbacks, skipped = progress.step, progress.place, progress.rollbacks + 1, progress.skipped
+        if found is None:
+            raise TrainingError(
+                f"the loss or gradient is not finite from step {here} on, before there was any checkpoint",
+                "Give a lower --learning-rate, or look at the text.",
+            )
+        self._load(found.snapshot)
+        # with the samples that come next and half the rate: the same again would end the same
+        self.progress.move(place)
+        self.progress.rollbacks, self.progress.skipped, self.progress.skipped_in_a_row = rollbacks, skipped, 0
+        self.progress.rate_scale /= 2
+        message = f"three bad steps in a row at step {here}: back to {found.path.name}, with half the learning rate"
+        self._note("rollback", message, to=self.progress.step, at=here)
+        return True
+
+    def _agree_on_checkpoint(self) -> Found | None:
+        """The newest good one, as the first process finds it; the others read the same."""
+        found = self.checkpoints.newest() if self.group.first else None
+        name = self.group.from_first(found.path.name if found else None)
+        if self.group.first or name is None:
+            return found
+        path = self.checkpoints.folder / name
+        return Found(read_checkpoint(path), path, [])
+
+    def _load(self, snapshot: Snapshot) -> None:
+        load_weights(self.model, snapshot.weights)
+        self.stepper.optimizers.load_state(snapshot.optimizer)
+        self.progress = Progress.from_json(snapshot.state)
+
+    def _diagnose(self) -> None:
+        progress, recipe = self.progress, self.settings.recipe
+        if progress.diagnosed or not does_not_move(progress):
+            return
+        progress.diagnosed = True
+        self._note("diagnosis", diagnosis(recipe, recipe.stages[progress.stage], progress, self.corpus.report))
+
+    def _keep_pace(self) -> None:
+        if self.pace is None or self.progress.done:
+            return
+        self.progress.seconds = self.group.from_first(self._seconds())
+        total = max(self.pace.total_steps(self.progress), self.progress.step + 1)
+        if abs(total - self.progress.total_steps) > 0.005 * self.progress.total_steps:
+            before, self.progress.total_steps = self.progress.total_steps, total
+            self._note("plan", f"{total:,} steps instead of {before:,}, by the pace so far")
+
+    def _pace(self, hours: float) -> Pace:
+        return Pace(self.settings.recipe.stages, self.plan.seconds_per_step, hours)
+
+    def _note(self, event: str, message: str, **more: int) -> None:
+        if self.journal is not None:
+            self.journal.write(
+                {"kind": "event", "step": self.progress.step, "event": event, "message": message, **more}
+            )
+        self.watcher.said(message)
+
+    def _event(self, event: str, message: str) -> None:
+        """What has to do with the clock, and so is no part of the log."""
+        if self.journal is not None:
+            facts = {"event": event, "step": self.progress.step, "seconds": round(self._seconds(), 3)}
+            self.journal.time({**facts, "message": message})
+
+    def _seconds(self) -> float:
+        return self._seconds_before + time.monotonic() - self.started

@@ -1,0 +1,57 @@
+"""How the learning rate moves: each schedule is a function of progress, the share of the steps that are done (0 to 1),
+to a factor of the highest rate. So a schedule is complete whatever number of steps it is stretched over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bertkit.errors import UsageError, nearest, shortened
+
+
+def linear(progress: float) -> float:
+    """Straight down to 0: BERT's."""
+    return 1 - progress
+
+
+def cosine(progress: float) -> float:
+    return 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def constant(progress: float) -> float:  # noqa: ARG001
+    return 1.0
+
+
+SHAPES: dict[str, Callable[[float], float]] = {"linear": linear, "cosine": cosine, "constant": constant}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Up in a straight line during `warmup`, then level, then along `shape` during the last part, `decay`.
+
+    BERT: linear, warm-up 0.01, decay all the rest. A trapezoid: linear with a decay of, say, 0.5.
+    """
+
+    shape: str = "linear"
+    warmup: float = 0.01
+    decay: float = 0.99
+
+    def __post_init__(self) -> None:
+        if self.shape not in SHAPES:
+            hint = nearest(str(self.shape), SHAPES)
+            raise UsageError(f"a schedule called {shortened(self.shape)}", f"{hint} There are: {', '.join(SHAPES)}.")
+        if not (0 <= self.warmup <= 1 and 0 <= self.decay <= 1 and self.warmup + self.decay <= 1 + 1e-9):
+            raise UsageError(
+                f"a schedule with a warm-up of {self.warmup} and a decay of {self.decay}",
+                "Both are shares of all steps, at most 1 together.",
+            )
+
+    def factor(self, step: int, steps: int) -> float:
+        """For step 0, 1, ... of `steps`: the rate of the first is not 0, and after the last it is."""
+        progress = min(step / steps, 1.0)
+        if progress < self.warmup:
+            return min((step + 1) / (self.warmup * steps), 1.0)
+        if progress <= 1 - self.decay or not self.decay:
+            return 1.0
+        return SHAPES[self.shape]((progress - (1 - self.decay)) / self.decay)

@@ -1,0 +1,37 @@
+"""How fast this machine is, and how fast it could be: the rate of its matrix products, and what share of it a model's
+own products use."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from bertkit.config import BertConfig
+
+SIZE = 2048
+"""Of the square matrices whose product is timed: large enough that nothing but arithmetic counts."""
+
+
+def matmul_rate(device: torch.device, seconds: float = 0.5, dtype: torch.dtype = torch.float32) -> float:
+    """Floating-point operations a second of the fastest of some matrix products."""
+    a, b = (torch.ones(SIZE, SIZE, device=device, dtype=dtype) for _ in range(2))
+    best, end, tried = 0.0, time.perf_counter() + seconds, 0
+    while time.perf_counter() < end or tried < 2:
+        start = time.perf_counter()
+        a @ b
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        best = max(best, 2 * SIZE**3 / (time.perf_counter() - start))
+        tried += 1
+    return best
+
+
+def flops_per_token(config: BertConfig, length: int, mask_rate: float) -> float:
+    """The operations of the matrix products in a training step for one token: forward, and twice that backward. The
+    masked-word head counts for the hidden places only; whatever else there is counts as nothing."""
+    hidden, layers = config.hidden_size, config.num_hidden_layers
+    block = 4 * hidden * hidden + 2 * hidden * config.intermediate_size
+    attention = 2 * length * hidden
+    head = mask_rate * (hidden * hidden + hidden * config.vocab_size)
+    return 6 * (layers * (block + attention) + head)

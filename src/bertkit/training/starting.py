@@ -1,0 +1,56 @@
+"""What a run starts from: nothing but a seed, or the weights of another model, fitted to the corpus's vocabulary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from bertkit.corpus.folder import CorpusFolder
+from bertkit.errors import UsageError
+from bertkit.interop.folder import ModelFolder
+from bertkit.interop.hub import find_folder
+from bertkit.interop.weights import load_model
+from bertkit.model.bert import Bert
+from bertkit.model.vocabulary import match_vocabulary
+from bertkit.training.recipes import Recipe
+from bertkit.training.settings import Settings
+
+
+def new_model(settings: Settings) -> Bert:
+    torch.manual_seed(settings.seed)
+    return Bert(settings.model, pooler=settings.recipe.nsp, nsp=settings.recipe.nsp, tied=settings.tied)
+
+
+def starting_model(
+    start_from: str, corpus: CorpusFolder, recipe: Recipe, *, extend: bool, seed: int
+) -> tuple[Bert, list[str]]:
+    """The model in a folder with the parts, the dropout and the direction that the recipe wants; and what there is to
+    say about it."""
+    folder = ModelFolder(find_folder(start_from))
+    loaded = load_model(folder)
+    notes = list(loaded.notes)
+    fitted = match_vocabulary(
+        loaded.model, folder.tokenizer(), corpus.tokenizer, extend=extend, folder=start_from, shards=corpus.path
+    )
+    if fitted.from_pieces or fitted.unknown:
+        notes.append(
+            f"vocabulary: {fitted.kept:,} tokens kept, {fitted.from_pieces:,} new ones begin as the mean of their"
+            f" pieces, {fitted.unknown:,} of unknown pieces"
+        )
+    old = fitted.model
+    if old.config.is_decoder != recipe.left_to_right:
+        direction = "left-to-right" if old.config.is_decoder else "bidirectional"
+        raise UsageError(
+            f"{start_from} is a {direction} model",
+            "Add --left-to-right --no-nsp." if old.config.is_decoder else "Leave out --left-to-right.",
+        )
+    config = replace(old.config, hidden_dropout_prob=recipe.dropout, attention_probs_dropout_prob=recipe.dropout)
+    torch.manual_seed(seed)
+    tied = old.mlm is None or old.mlm.decoder is None
+    model = Bert(config, pooler=recipe.nsp, nsp=recipe.nsp, tied=tied)
+    known = old.state_dict()
+    if new := sorted({name.split(".")[0] for name in model.state_dict() if name not in known}):
+        notes.append(f"{start_from} has no {' and no '.join(new)}: begun anew")
+    model.load_state_dict({name: known.get(name, tensor) for name, tensor in model.state_dict().items()})
+    return model, notes
