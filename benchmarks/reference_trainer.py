@@ -92,10 +92,7 @@ class Samples(Dataset[dict[str, Any]]):
 def make_dataset(
     corpus: bertkit.CorpusFolder, split: str, *, length: int, seed: int, epoch: int, count: int | None = None
 ) -> Samples:
-    """The first `count` samples of an epoch in its order, or all. If it has fewer, those of the next epochs follow.
-
-    In training, masks are other ones in each epoch; in validation they are always the same.
-    """
+    """The first `count` samples of an epoch in its order, or all. If it has fewer, those of the next epochs follow."""
     tokenizer = corpus.tokenizer
     vocabulary = Vocabulary(tokenizer.mask_id, np.array(tokenizer.ordinary_ids))
     rows: list[Row] = []
@@ -104,8 +101,7 @@ def make_dataset(
         wanted = len(pairs) if count is None else min(len(pairs), count - len(rows))
         for number in Order(len(pairs), seed, epoch).samples(np.arange(wanted)).tolist():
             sample = pairs[number]
-            masks = key("mask", seed, "validation" if split == "validation" else epoch, number)
-            masked = mask(sample, Masking(), vocabulary, masks)
+            masked = mask(sample, Masking(), vocabulary, key("mask", seed, epoch, number))
             labels = np.full(len(sample), NOT_ASKED, np.int32)
             labels[masked.positions] = masked.labels
             segments = sample.segments.astype(np.int8)
@@ -254,6 +250,7 @@ def train_reference(
     evaluate: Callable[[BertForPreTraining], Metrics] | None = None,
     every: float = 60.0,
     seed: int = 0,
+    callback: TrainerCallback | None = None,
     **settings: Any,
 ) -> Timed:
     """Train for so many steps, or for so many seconds; up to the highest rate during the share `warmup` of them, then
@@ -304,6 +301,8 @@ def train_reference(
         else:
             trainer = _ByTheClock(**parts, callbacks=[timed], timed=timed, warmup=warmup)
         trainer.remove_callback(PrinterCallback)
+        if callback is not None:
+            trainer.add_callback(callback)
         trainer.train()
     return timed
 

@@ -11,13 +11,14 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # no test may reach for the network
 import pytest
 import torch
 
+from bertkit.corpus.preparing.prepare import Recipe, prepare
 from bertkit.inference.encoder import TextEncoder, load_encoder
 from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
 from bertkit.model.presets import bert_tiny
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train_wordpiece
-from corpora import many_files
+from corpora import lines_of, many_files
 
 CHINESE = ["我们喜欢学习自然语言处理。", "注意力机制让模型看到整个句子。", "苹果公司发布了新手机，他吃了一个苹果。"]
 
@@ -68,3 +69,12 @@ def minilm() -> Path:
 def corpus_files(tmp_path_factory: pytest.TempPathFactory, english: list[str]) -> Path:
     """A folder of real text in many files and formats, with some that is wrong."""
     return many_files(tmp_path_factory.mktemp("corpus"), english)
+
+
+@pytest.fixture(scope="session")
+def shards(tmp_path_factory: pytest.TempPathFactory, english: list[str], tokenizer: Tokenizer) -> Path:
+    """A small prepared corpus, documents of some sentences each; open it with CorpusFolder."""
+    folder = tmp_path_factory.mktemp("shards")
+    documents = ["\n".join(english[i : i + 12]) for i in range(0, len(english), 12)]
+    recipe = Recipe(validation=0.1, near_duplicates=None, boilerplate=None)
+    return prepare([lines_of(documents, folder / "text.jsonl")], tokenizer, folder / "prepared", recipe).path

@@ -228,7 +228,9 @@ def sync_folder(path: Path) -> None:
 def locked(path: Path, refusal: str) -> Iterator[None]:
     """Hold a lock file, so that two processes do not work in one folder; `refusal` is what the second is told. A death
     gives it back. Where the system has no such locks, nobody is kept out."""
-    with _write_errors_explained(path), path.open("a+b") as file:
+    with _write_errors_explained(path):
+        file = path.open("a+b")
+    with file:
         if os.name == "posix":
             import fcntl
 

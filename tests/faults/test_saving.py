@@ -86,7 +86,7 @@ WALK = """
 import os, signal, sys
 from pathlib import Path
 import torch
-import bertkit.files, bertkit.interop.weights
+import bertkit.files, bertkit.tensors
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.weights import load_model, save_model
 
@@ -110,7 +110,7 @@ def save_and_die(point):
     for name in ("rename", "chmod", "write_text"):
         failpoint(Path, name)
     failpoint(os, "fsync")
-    failpoint(bertkit.interop.weights, "save_file")
+    failpoint(bertkit.tensors, "save_file")
     failpoint(bertkit.files.shutil, "rmtree")
     failpoint(bertkit.files.tempfile, "mkdtemp")
     save_model(out, model, tokenizer, overwrite=True)

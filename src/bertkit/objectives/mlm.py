@@ -51,10 +51,10 @@ class _CrossEntropy(torch.autograd.Function):
         ctx: Any, x_MD: Tensor, matrix_VD: Tensor, bias_V: Tensor, labels_M: Tensor, backward_too: bool
     ) -> tuple[Tensor, Tensor]:
         total, right = x_MD.new_zeros(()), labels_M.new_zeros(())
-        d_x, d_matrix, d_bias = torch.empty_like(x_MD), torch.zeros_like(matrix_VD), torch.zeros_like(bias_V)
+        d_x, d_matrix, d_bias = torch.empty_like(x_MD), torch.empty_like(matrix_VD), torch.zeros_like(bias_V)
         for start in range(0, len(x_MD), PLACES_AT_ONCE):
             x, labels = x_MD[start : start + PLACES_AT_ONCE], labels_M[start : start + PLACES_AT_ONCE][None, :]
-            scores = torch.addmm(bias_V[:, None], matrix_VD, x.t().contiguous())
+            scores = torch.mm(matrix_VD, x.t().contiguous()).add_(bias_V[:, None])
             highest = scores.amax(0, keepdim=True)
             wanted = scores.gather(0, labels)
             right += (wanted == highest).sum()
@@ -64,7 +64,7 @@ class _CrossEntropy(torch.autograd.Function):
             if backward_too:
                 d_scores = powers.div_(sums).scatter_add_(0, labels, torch.full_like(wanted, -1.0))
                 torch.mm(d_scores.t(), matrix_VD, out=d_x[start : start + PLACES_AT_ONCE])
-                d_matrix.addmm_(d_scores, x)
+                d_matrix.addmm_(d_scores, x, beta=1 if start else 0)  # 0: what was there does not count
                 d_bias += d_scores.sum(1)
         ctx.save_for_backward(d_x, d_matrix, d_bias)
         ctx.mark_non_differentiable(right)

@@ -8,6 +8,7 @@ what a step is made of is a function of (seed, place, batch, micro-batch), where
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -53,3 +54,38 @@ def share(items: Sequence[Item], rank: int, size: int) -> Sequence[Item]:
 
 def micro_batches(chosen: Sequence[Choice], micro: int) -> list[Sequence[Choice]]:
     return [chosen[start : start + micro] for start in range(0, len(chosen), micro)]
+
+
+class Share(NamedTuple):
+    """What one process has of a step."""
+
+    batches: list[tuple[int, Batch]]
+    """Each micro-batch with its number in the step."""
+    samples: int
+    """Of the whole step."""
+    behind: Place
+
+
+class Feed:
+    """Steps for one process. With `ahead`, the next one is made while this one is computed, which a GPU is worth; on a
+    CPU it would only take from the computing."""
+
+    def __init__(self, source: Source, *, seed: int, rank: int, size: int, ahead: bool) -> None:
+        self.source, self.seed, self.rank, self.size = source, seed, rank, size
+        self._thread = ThreadPoolExecutor(1, "feed") if ahead else None
+        self._next: tuple[tuple[Place, int, int, int], Future[Share]] | None = None
+
+    def step(self, place: Place, *, batch: int, length: int, micro: int) -> Share:
+        wanted = (place, batch, length, micro)
+        if self._thread is None:
+            return self._make(*wanted)
+        made = self._next[1].result() if self._next and self._next[0] == wanted else self._make(*wanted)
+        following = (made.behind, batch, length, micro)
+        self._next = following, self._thread.submit(self._make, *following)
+        return made
+
+    def _make(self, place: Place, batch: int, length: int, micro: int) -> Share:
+        chosen, behind = take(self.source, place, batch, length, self.seed)
+        numbered = list(enumerate(micro_batches(chosen, micro)))
+        mine = share(numbered, self.rank, self.size)
+        return Share([(number, self.source.batch(each, length)) for number, each in mine], len(chosen), behind)

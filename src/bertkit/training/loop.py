@@ -17,7 +17,7 @@ from bertkit.corpus.sampling.keyed import key
 from bertkit.errors import UsageError
 from bertkit.objectives.pretraining import Batch
 from bertkit.objectives.terms import Term
-from bertkit.training.feed import Source, micro_batches, share, take
+from bertkit.training.feed import Feed, Share, Source
 from bertkit.training.guard import Verdict, judge, out_of_memory
 from bertkit.training.optimizers import Optimizers, whole
 from bertkit.training.parallel import Group, adding_up
@@ -57,24 +57,26 @@ class Stepper:
         seed: int,
         precision: str = "float32",
     ) -> None:
-        self.learner, self.source, self.recipe, self.optimizers = learner, source, recipe, optimizers
+        self.learner, self.recipe, self.optimizers = learner, recipe, optimizers
         self.group, self.seed, self.precision = group, seed, precision
+        ahead = group.device.type != "cpu"
+        self.feed = Feed(source, seed=seed, rank=group.rank, size=group.size, ahead=ahead)
         self.parameters = [p for p in learner.parameters() if p.requires_grad]
         self.gradient_norm = 0.0
 
     def step(self, progress: Progress, signals: Mapping[str, float]) -> tuple[Verdict, dict[str, float]]:
         """One step. `signals` are numbers that are added over all processes on the way, and given back."""
         stage = progress.enter(self.recipe.stages)
-        chosen, behind = take(self.source, progress.place, stage.batch, stage.length, self.seed)
         while True:
+            mine = self.feed.step(progress.place, batch=stage.batch, length=stage.length, micro=progress.micro_batch)
             try:
-                sums, signals = self._gradients(progress, stage, chosen, signals)
+                sums, signals = self._gradients(progress.step, mine, signals)
                 break
             except RuntimeError as problem:
                 if not out_of_memory(problem):
                     raise
                 self._halve(progress, stage, problem)
-        progress.move(behind)
+        progress.move(mine.behind)
         self.gradient_norm = self._clip()
         loss = sum(sums[f"{name}_loss"] / sums[f"{name}_count"] for name in self._names(sums))
         verdict = judge(progress, loss, self.gradient_norm)
@@ -84,25 +86,25 @@ class Stepper:
             for name, value in sums.items():
                 progress.window[name] = progress.window.get(name, 0.0) + value
         progress.tokens += int(sums["tokens"])
-        progress.samples += len(chosen)
+        progress.samples += mine.samples
         progress.step += 1
         return verdict, dict(signals)
 
     def _gradients(
-        self, progress: Progress, stage: Stage, chosen: Any, signals: Mapping[str, float]
+        self, step: int, mine: Share, signals: Mapping[str, float]
     ) -> tuple[dict[str, float], dict[str, float]]:
         """All gradients of a step, in the parameters; and the sums of its losses, right answers and counts."""
-        numbered = list(enumerate(micro_batches(chosen, progress.micro_batch)))
-        mine = [(number, self.source.batch(each, stage.length)) for number, each in share(numbered, *self._seat())]
-        counted = {f"{name}_count": sum(b.counts[name] for _, b in mine) for name in mine[0][1].counts}
-        counted["tokens"] = sum(batch.tokens for _, batch in mine)
+        batches = mine.batches
+        names = batches[0][1].counts
+        counted = {f"{name}_count": sum(batch.counts[name] for _, batch in batches) for name in names}
+        counted["tokens"] = sum(batch.tokens for _, batch in batches)
         everywhere = self.group.sum({**counted, **signals})
-        counts = {name: everywhere[f"{name}_count"] / self.group.size for name in mine[0][1].counts}
+        counts = {name: everywhere[f"{name}_count"] / self.group.size for name in names}
         self.optimizers.zero_grad()
         sums: dict[str, Tensor] = {}
-        for turn, (number, batch) in enumerate(mine, 1):
-            torch.manual_seed(key("dropout", self.seed, progress.step, number) >> 1)
-            with adding_up(self.learner, last=turn == len(mine)):
+        for turn, (number, batch) in enumerate(batches, 1):
+            torch.manual_seed(key("dropout", self.seed, step, number) >> 1)
+            with adding_up(self.learner, last=turn == len(batches)):
                 with self._autocast():
                     # Processes average their gradients, so each divides by its part of the counts only.
                     loss, found = self.learner(batch.to(self.group.device), counts)
@@ -128,9 +130,6 @@ class Stepper:
         reduced = self.precision != "float32"
         kind = getattr(torch, self.precision) if reduced else torch.bfloat16
         return torch.autocast(self.group.device.type, dtype=kind, enabled=reduced)
-
-    def _seat(self) -> tuple[int, int]:
-        return self.group.rank, self.group.size
 
     def _halve(self, progress: Progress, stage: Stage, problem: RuntimeError) -> None:
         """Smaller micro-batches, the same batch. With several processes the others wait for gradients of this step, so

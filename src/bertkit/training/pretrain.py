@@ -19,7 +19,7 @@ from bertkit import device as machine_module
 from bertkit.config import BertConfig
 from bertkit.corpus.folder import MANIFEST, CorpusFolder
 from bertkit.device import Machine
-from bertkit.errors import CorpusError, UsageError, WriteError, nearest, shortened
+from bertkit.errors import BertkitError, CorpusError, UsageError, WriteError, nearest, shortened
 from bertkit.files import atomic_file, locked, read_json, refuse_existing, sha256_of, to_json
 from bertkit.model.bert import Bert
 from bertkit.model.presets import PRESETS
@@ -176,7 +176,15 @@ def _train(
     finally:
         if run.journal is not None:
             run.journal.close()
-            write_report(out)
+            _report(out, watcher)
+
+
+def _report(out: Path, watcher: Watcher) -> None:
+    """A report that cannot be written is no reason to call a good run failed."""
+    try:
+        write_report(out)
+    except BertkitError as problem:
+        watcher.said(f"no report: {problem}")
 
 
 def _stepper(settings: Settings, model: Bert, corpus: CorpusFolder, group: Group) -> tuple[Stepper, Any, Bert]:

@@ -37,6 +37,8 @@ class Progress:
     rate_scale: float = 1.0
     """Halved with each return to a checkpoint."""
     log_bytes: int = 0
+    validation: dict[str, float] = field(default_factory=dict)
+    """The newest, if it is of this step."""
 
     @property
     def place(self) -> Place:

@@ -60,8 +60,6 @@ class Run:
         self.journal = Journal(path, tensorboard=settings.tensorboard) if group.first else None
         self.riddles = Riddles(corpus, seed=settings.seed)
         self.pace = None if settings.hours is None else self._pace(settings.hours)
-        self.latest: dict[str, float] = {}
-        """The newest validation, if it is of the step the run is at."""
         self._seconds_before = 0.0
         self._logged: tuple[int, float] = (0, 0.0)
 
@@ -84,6 +82,9 @@ class Run:
 
     def train(self) -> dict[str, float]:
         """To the end, or to the next signal. Gives the last validation, on the whole held-out split."""
+        if self.progress.step >= self.progress.total_steps:  # a run that was gone on with after its end
+            self.watcher.said("this run is complete; nothing is left to do")
+            return self.progress.validation
         self.watcher.started(self.plan, self.progress)
         self._logged = self.progress.tokens, self._seconds()
         with Signals() as signals:
@@ -106,7 +107,7 @@ class Run:
         own = {"stop": float(signals.received), "seconds": self._seconds() if self.group.first else 0.0}
         verdict, told = self.stepper.step(progress, own)
         progress.seconds = told["seconds"]
-        self.latest = {}
+        progress.validation = {}
         if progress.micro_batch != micro:
             self._note("micro_batch", f"out of memory: micro-batches of {progress.micro_batch} instead of {micro}")
         if verdict is not Verdict.GOOD and self._bad_step(verdict):
@@ -167,7 +168,7 @@ class Run:
             micro=settings.micro_batch,
             group=self.group,
         )
-        self.latest = facts
+        progress.validation = facts
         if self.journal is not None:
             extra = {"perplexity": perplexity(facts["mlm_loss"])}
             self.journal.write({"kind": "validation", "step": progress.step, **facts, **extra})
@@ -188,7 +189,7 @@ class Run:
         if self.journal is not None:
             progress.log_bytes = self.journal.position()
             snapshot = Snapshot(progress.step, weights, optimizer, progress.to_json())
-            self.checkpoints.save(snapshot, score=self.latest.get("mlm_loss"))
+            self.checkpoints.save(snapshot, score=progress.validation.get("mlm_loss"))
             self._save_model(weights)
             self.watcher.saved(progress.step)
         self.group.wait()
@@ -199,9 +200,13 @@ class Run:
         tied = self.model.mlm is None or self.model.mlm.decoder is None
         bare = Bert.without_weights(self.settings.model, **parts, tied=tied)
         bare.load_state_dict(weights, assign=True)
-        facts = {**self.provenance, "steps": self.progress.step, "tokens": self.progress.tokens}
         save_model(
-            self.path / "model", bare, self.corpus.tokenizer, provenance=facts, metrics=self.latest, overwrite=True
+            self.path / "model",
+            bare,
+            self.corpus.tokenizer,
+            provenance={**self.provenance, "steps": self.progress.step, "tokens": self.progress.tokens},
+            metrics=self.progress.validation,
+            overwrite=True,
         )
 
     def _finish(self) -> dict[str, float]:
