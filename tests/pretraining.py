@@ -69,6 +69,9 @@ class Pretraining:
             assert time.monotonic() < end, "never came that far"
             time.sleep(0.0005)
 
+    def wait_to_say(self, words: str) -> None:
+        self.wait_until(lambda: words in self.said)
+
     def end(self) -> Ended:
         self.process.join(200)
         assert self.process.exitcode is not None, "does not end"

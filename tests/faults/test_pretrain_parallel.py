@@ -79,7 +79,9 @@ def assert_close(run: Path, other: Path) -> None:
             ]
             assert mine["loss"] == pytest.approx(its["loss"], abs=CLOSE)
     assert saved_steps(run)[-1] == saved_steps(other)[-1]
-    mine, its = (load_file(each / f"checkpoints/step-{saved_steps(run)[-1]:08d}/weights.safetensors") for each in (run, other))
+    mine, its = (
+        load_file(each / f"checkpoints/step-{saved_steps(run)[-1]:08d}/weights.safetensors") for each in (run, other)
+    )
     assert mine.keys() == its.keys()
     assert max(float((mine[name] - its[name]).abs().max()) for name in mine) <= CLOSE
 

@@ -139,7 +139,8 @@ def test_muon_is_its_formula_and_treats_query_key_and_value_as_three():
     torch.manual_seed(2)
     tensors = [nn.Parameter(torch.randn(shape)) for shape in ((12, 4), (4, 4), (16, 4), (4, 16))]
     rate, momentum, decay = 0.02, 0.9, 0.1
-    muon = Muon(tensors, lr=rate, momentum=momentum, decay=decay)
+    groups = [{"params": tensors[:1], "parts": 3}, {"params": tensors[1:], "parts": 1}]
+    muon = Muon(groups, lr=rate, momentum=momentum, decay=decay)
     expected = [tensor.detach().clone() for tensor in tensors]
     average = [torch.zeros_like(tensor) for tensor in expected]
     for _ in range(3):

@@ -51,7 +51,8 @@ class _CrossEntropy(torch.autograd.Function):
         ctx: Any, x_MD: Tensor, matrix_VD: Tensor, bias_V: Tensor, labels_M: Tensor, backward_too: bool
     ) -> tuple[Tensor, Tensor]:
         total, right = x_MD.new_zeros(()), labels_M.new_zeros(())
-        d_x, d_matrix, d_bias = torch.empty_like(x_MD), torch.empty_like(matrix_VD), torch.zeros_like(bias_V)
+        if backward_too:
+            d_x, d_matrix, d_bias = torch.empty_like(x_MD), torch.empty_like(matrix_VD), torch.zeros_like(bias_V)
         for start in range(0, len(x_MD), PLACES_AT_ONCE):
             x, labels = x_MD[start : start + PLACES_AT_ONCE], labels_M[start : start + PLACES_AT_ONCE][None, :]
             scores = torch.mm(matrix_VD, x.t().contiguous()).add_(bias_V[:, None])
@@ -66,7 +67,8 @@ class _CrossEntropy(torch.autograd.Function):
                 torch.mm(d_scores.t(), matrix_VD, out=d_x[start : start + PLACES_AT_ONCE])
                 d_matrix.addmm_(d_scores, x, beta=1 if start else 0)  # 0: what was there does not count
                 d_bias += d_scores.sum(1)
-        ctx.save_for_backward(d_x, d_matrix, d_bias)
+        if backward_too:
+            ctx.save_for_backward(d_x, d_matrix, d_bias)
         ctx.mark_non_differentiable(right)
         return total, right
 

@@ -42,9 +42,14 @@ class OptimizerSettings:
             raise UsageError(f"a learning rate of {self.learning_rate}", "It is a positive number, such as 1e-4.")
         if not 0 < self.matrix_learning_rate < math.inf:
             raise UsageError(f"a learning rate of {self.matrix_learning_rate} for matrices", "Muon's is about 0.02.")
-        if self.weight_decay < 0 or self.clip < 0 or self.epsilon <= 0:
-            raise UsageError("weight decay and clip are 0 or more, and epsilon more than 0")
+        if not (0 <= self.weight_decay < math.inf and 0 <= self.clip < math.inf and 0 < self.epsilon < math.inf):
+            raise UsageError(
+                f"a weight decay of {self.weight_decay}, a clip of {self.clip} and an epsilon of {self.epsilon}",
+                "The first two are 0 or more, the third is more than 0.",
+            )
         object.__setattr__(self, "betas", tuple(self.betas))
+        if len(self.betas) != 2 or not all(0 <= value < 1 for value in (*self.betas, self.momentum)):
+            raise UsageError(f"betas {self.betas} and a momentum of {self.momentum}", "All three lie between 0 and 1.")
 
 
 class Optimizers:
@@ -62,9 +67,10 @@ class Optimizers:
         else:
             self.each = [torch.optim.AdamW(groups, lr=rate, betas=betas, eps=epsilon, fused=True)]
         if matrices:
-            self.each.append(
-                Muon(matrices.values(), lr=settings.matrix_learning_rate, momentum=settings.momentum, decay=decay)
-            )
+            three = [parameter for name, parameter in matrices.items() if name.endswith(".qkv.weight")]
+            one = [parameter for name, parameter in matrices.items() if not name.endswith(".qkv.weight")]
+            halves = [{"params": three, "parts": 3}, {"params": one, "parts": 1}]
+            self.each.append(Muon(halves, lr=settings.matrix_learning_rate, momentum=settings.momentum, decay=decay))
         for group in self._groups():
             group["highest_lr"] = group["lr"]
 
@@ -98,7 +104,8 @@ class Optimizers:
         for name, value in state.items():
             parameter_name, quantity = name.rsplit("/", 1)
             parameter = self.named[parameter_name]
-            held = spread_like(value, parameter) if value.shape == parameter.shape else value.clone()
+            like = value.shape == parameter.shape
+            held = spread_like(value, parameter) if like else value.to(parameter.device, copy=True)
             owners[id(parameter)].state[parameter][quantity] = held
 
     def _groups(self) -> Iterator[dict[str, Any]]:
@@ -170,7 +177,7 @@ class Muon(Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], *, lr: float, momentum: float, decay: float) -> None:
-        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": decay})
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": decay, "parts": 1})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override] # noqa: ARG002
@@ -181,8 +188,7 @@ class Muon(Optimizer):
                     state["momentum"] = torch.zeros_like(parameter)
                 state["momentum"].lerp_(parameter.grad, 1 - group["momentum"])
                 ahead = whole(parameter.grad.lerp(state["momentum"], group["momentum"]))
-                rows, columns = ahead.shape
-                parts = torch.split(ahead, columns) if rows == 3 * columns else (ahead,)
+                parts = ahead.chunk(group["parts"])
                 update = torch.cat([orthogonal(part) for part in parts])
                 # so that the root mean square of a step is about that of AdamW's, for matrices of every shape
                 update.mul_(0.2 * math.sqrt(max(parts[0].shape)))
@@ -191,8 +197,8 @@ class Muon(Optimizer):
 
 
 def orthogonal(matrix: Tensor, rounds: int = 5) -> Tensor:
-    """About the nearest matrix whose singular values are all 1 (they end between 0.7 and 1.2), by an iteration of
-    matrix products alone, in which each singular value s becomes a s + b s^3 + c s^5."""
+    """About the nearest matrix whose singular values are all 1 (most end between 0.7 and 1.2, very small ones below), by
+    an iteration of matrix products alone, in which each singular value s becomes a s + b s^3 + c s^5."""
     a, b, c = 3.4445, -4.7750, 2.0315
     x: Tensor = matrix / (torch.linalg.matrix_norm(matrix) + 1e-7)
     x = x.t() if matrix.shape[0] > matrix.shape[1] else x

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from bertkit.training.progress import Progress, stage_at
+from bertkit.training.progress import Progress
 from bertkit.training.recipes import Recipe, Stage
 
 CALIBRATION_SECONDS = 6.0
@@ -74,7 +74,13 @@ def with_batch(recipe: Recipe, batch: int) -> Recipe:
 
 
 def steps_that_fit(
-    stages: Sequence[Stage], seconds_per_step: Sequence[float], seconds: float, *, done: int = 0, total: int = 0
+    stages: Sequence[Stage],
+    seconds_per_step: Sequence[float],
+    seconds: float,
+    *,
+    done: int = 0,
+    total: int = 0,
+    stage: int = 0,
 ) -> int:
     """How many steps the whole run has if what is left of it after `done` steps takes `seconds`.
 
@@ -84,7 +90,7 @@ def steps_that_fit(
         return max(done, 1)
 
     def takes(whole: int) -> float:
-        return sum(seconds_per_step[n] * count for n, count in enumerate(steps_left(stages, done, whole)))
+        return sum(seconds_per_step[n] * count for n, count in enumerate(steps_left(stages, done, whole, stage)))
 
     low, high = max(done, 1), max(2 * total, done + 2)
     while takes(high) < seconds:
@@ -95,14 +101,15 @@ def steps_that_fit(
     return low
 
 
-def steps_left(stages: Sequence[Stage], done: int, total: int) -> list[int]:
-    """For each stage, how many of its steps are still to be taken."""
-    left, end, start = [], 0.0, 0
-    for stage in stages:
-        end += stage.share
+def steps_left(stages: Sequence[Stage], done: int, total: int, stage: int = 0) -> list[int]:
+    """For each stage, how many of its steps are still to be taken by a run that is in `stage`, which it never leaves
+    for an earlier one."""
+    left, end, start = [], 0.0, done
+    for number, each in enumerate(stages):
+        end += each.share
         stop = round(end * total)
-        left.append(max(0, stop - max(start, done)))
-        start = stop
+        left.append(max(0, stop - start) if number >= stage else 0)
+        start = max(start, stop) if number >= stage else start
     return left
 
 
@@ -124,8 +131,7 @@ class Pace:
         before, self._mark = self._mark, now
         steps, seconds = now[0] - before[0], now[1] - before[1]
         if steps > 0 and seconds > 0:
-            stage = stage_at(self.stages, before[0], progress.total_steps)
-            factor = seconds / steps / self.seconds_per_step[stage]
+            factor = seconds / steps / self.seconds_per_step[progress.stage]
             # half of the old estimate is kept: one slow moment is no new pace
             self.seconds_per_step = [value * (0.5 + 0.5 * factor) for value in self.seconds_per_step]
         return steps_that_fit(
@@ -134,4 +140,5 @@ class Pace:
             self.limit - progress.seconds,
             done=progress.step,
             total=progress.total_steps,
+            stage=progress.stage,
         )

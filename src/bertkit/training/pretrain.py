@@ -339,6 +339,7 @@ class _Planner:
         default = max(1, TOKENS_AT_ONCE[self.group.device.type] // longest)
         micro = request.micro_batch or min(default, math.ceil(stage.batch / self.group.size))
         validate_every = request.validate_every or every
+        self._require_equal_work(recipe, micro)
         return Settings(
             shards=str(request.shards),
             corpus=self.corpus_hash,
@@ -362,6 +363,16 @@ class _Planner:
             gradient_checkpointing=request.gradient_checkpointing,
             tensorboard=request.tensorboard,
         )
+
+    def _require_equal_work(self, recipe: Recipe, micro: int) -> None:
+        for stage in recipe.stages:
+            count, processes = math.ceil(stage.batch / micro), self.group.size
+            # With FSDP each pass through the model is one of all processes, so all need equally many.
+            if count < processes or (self.request.parallel == "fsdp" and count % processes):
+                raise UsageError(
+                    f"a batch of {stage.batch} in micro-batches of {micro} is {count}, for {processes} processes",
+                    f"Give a --batch of {processes} x --micro-batch, or a multiple of it.",
+                )
 
     def _fit(self, settings: Settings) -> tuple[Settings, tuple[float, ...]]:
         """Batch and steps for the hours, from steps that are timed with a model that is thrown away."""

@@ -8,7 +8,7 @@ bert(batch=64, nsp=False)    the paper's, but for two things
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from bertkit.errors import ConfigError, UsageError, nearest, shortened
@@ -64,7 +64,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Recipe:
-        _refuse_unknown(cls, values)
+        _refuse_wrong(cls, values)
         made = {name: _PARTS[name](**_known(_PARTS[name], values[name])) for name in _PARTS}
         stages = tuple(Stage(**_known(Stage, stage)) for stage in values["stages"])
         return cls(**{**values, **made, "stages": stages})
@@ -76,12 +76,9 @@ _PARTS: dict[str, Any] = {"optimizer": OptimizerSettings, "schedule": Schedule, 
 def bert(*, batch: int = 256, length: int = 128, long_length: int = 512) -> Recipe:
     """Devlin et al. (2018): post-norm, dropout 0.1, batches of 256, Adam with decoupled weight decay 0.01, a rate of
     1e-4 reached after 1 % of the steps and then falling to 0; 90 % of the steps with short sequences."""
-    stages: tuple[Stage, ...] = (Stage(length=length, batch=batch, share=1.0),)
-    if long_length > length:
-        stages = (Stage(length=length, batch=batch, share=0.9), Stage(length=long_length, batch=batch, share=0.1))
     return Recipe(
         name="bert",
-        stages=stages,
+        stages=_stages(batch, length, long_length),
         optimizer=OptimizerSettings(kind="adamw", learning_rate=1e-4),
         schedule=Schedule(shape="linear", warmup=0.01, decay=0.99),
         masking=Masking(),
@@ -90,11 +87,12 @@ def bert(*, batch: int = 256, length: int = 128, long_length: int = 512) -> Reci
     )
 
 
-def fast(*, batch: int = 32, length: int = 128, long_length: int = 0) -> Recipe:  # noqa: ARG001 one length pays
-    """Ours for hours rather than weeks, on whatever machine there is."""
+def fast(*, batch: int = 32, length: int = 128, long_length: int = 0) -> Recipe:
+    """Ours for hours rather than weeks, on whatever machine there is. One length unless asked for more: long sequences
+    cost most where attention is slow, and what they teach comes late."""
     return Recipe(
         name="fast",
-        stages=(Stage(length=length, batch=batch, share=1.0),),
+        stages=_stages(batch, length, long_length),
         optimizer=OptimizerSettings(
             kind="muon", learning_rate=2e-3, matrix_learning_rate=0.005, betas=(0.9, 0.98), weight_decay=0.01
         ),
@@ -103,6 +101,12 @@ def fast(*, batch: int = 32, length: int = 128, long_length: int = 0) -> Recipe:
         dropout=0.0,
         pre_norm=True,
     )
+
+
+def _stages(batch: int, length: int, long_length: int) -> tuple[Stage, ...]:
+    if long_length <= length:
+        return (Stage(length=length, batch=batch, share=1.0),)
+    return (Stage(length=length, batch=batch, share=0.9), Stage(length=long_length, batch=batch, share=0.1))
 
 
 RECIPES: dict[str, Callable[..., Recipe]] = {"bert": bert, "fast": fast}
@@ -118,12 +122,15 @@ def recipe_called(name: str) -> Callable[..., Recipe]:
 def _known(cls: type, values: Any) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ConfigError(f"{cls.__name__} is {shortened(values)}, not an object")
-    _refuse_unknown(cls, values)
+    _refuse_wrong(cls, values)
     return values
 
 
-def _refuse_unknown(cls: Any, values: Mapping[str, Any]) -> None:
+def _refuse_wrong(cls: Any, values: Mapping[str, Any]) -> None:
     names = [field.name for field in fields(cls)]
     for key in values:
         if key not in names:
             raise ConfigError(f"unknown key {shortened(key)} of a {cls.__name__.lower()}", nearest(key, names))
+    required = [field.name for field in fields(cls) if field.default is MISSING]
+    if lacking := [name for name in required if name not in values]:
+        raise ConfigError(f"a {cls.__name__.lower()} lacks {', '.join(lacking)}")

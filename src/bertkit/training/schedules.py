@@ -54,4 +54,4 @@ class Schedule:
             return min((step + 1) / (self.warmup * steps), 1.0)
         if progress <= 1 - self.decay or not self.decay:
             return 1.0
-        return SHAPES[self.shape]((progress - (1 - self.decay)) / self.decay)
+        return SHAPES[self.shape](min((progress - (1 - self.decay)) / self.decay, 1.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from bertkit.config import BertConfig
@@ -62,7 +62,8 @@ class Settings:
         for key in values:
             if key not in names:
                 raise ConfigError(f"unknown setting {shortened(key)}", nearest(key, names))
-        if lacking := [name for name in ("model", "recipe", "shards", "steps") if name not in values]:
+        required = [field.name for field in fields(cls) if field.default is MISSING]
+        if lacking := [name for name in required if name not in values]:
             raise ConfigError(f"the settings lack {', '.join(lacking)}")
         made = {"model": BertConfig.from_json(values["model"]), "recipe": Recipe.from_json(values["recipe"])}
         return cls(**{**values, **made})
