@@ -23,7 +23,10 @@ SPARING = ("--validate-every", 20, "--log-every", 1, "--validation-samples", 16)
 ONE_THREAD = ("--threads", 1)
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["bertkit.cli", "bertkit.training.pretrain", "bertkit.report.page"])
+_context.set_forkserver_preload(
+    ["bertkit.cli.training_display", "bertkit.training.pretrain", "torch._dynamo", "matplotlib.backends.backend_agg"]
+    + ["matplotlib.backends.backend_svg", "matplotlib.figure"]
+)
 
 
 _numbers = itertools.count()

@@ -43,11 +43,13 @@ def test_help_answers_at_once_and_without_torch():
     ).stdout
     assert time.perf_counter() - start < 5
     assert loaded.endswith("[]\n")
-    for command in ("demo", "prepare", "tokenizer", "info", "fill-mask", "embed", "attention", "convert"):
+    for command in ("demo", "prepare", "pretrain", "tokenizer", "info", "fill-mask", "embed", "attention", "convert"):
         assert f"\n  {command} " in loaded
 
 
-@pytest.mark.parametrize("command", ["demo", "prepare", "info", "fill-mask", "embed", "attention", "convert"])
+@pytest.mark.parametrize(
+    "command", ["demo", "prepare", "pretrain", "info", "fill-mask", "embed", "attention", "convert"]
+)
 def test_every_command_explains_itself(command):
     done = bertkit_command(command, "--help")
     assert done.returncode == 0
@@ -288,7 +290,7 @@ def test_the_demo_makes_what_it_says(tmp_path):
     (tmp_path / "demo" / "model" / "mine").write_text("not the demo's to delete")
     assert "exists and is not empty" in fails(3, "demo", "--out", tmp_path / "demo")
     (tmp_path / "demo" / "model" / "mine").unlink()
-    (facts,) = succeeds("demo", "--out", tmp_path / "demo")
+    (facts,) = succeeds("demo", "--minutes", 0.1, "--out", tmp_path / "demo")
     assert facts["reloaded"] == "bit for bit the same"
     assert (tmp_path / "demo" / "attention.html").exists()
     succeeds("info", tmp_path / "demo" / "model")

@@ -16,10 +16,16 @@ from bertkit.cli.options import emit, for_people
 from bertkit.files import refuse_existing
 
 if TYPE_CHECKING:
+    from bertkit.inference.encoder import TextEncoder
     from bertkit.text.tokenizer import Tokenizer
 
 PAIR = 1000
 SENTENCES = ("Return a new array of the given shape.", "The file is closed when the block ends.")
+RIDDLES = (
+    "Return the [MASK] of the list.",
+    "If the file does not [MASK], an error is raised.",
+    "The default [MASK] is None.",
+)
 CHARACTERS = 6_000_000
 
 
@@ -27,18 +33,18 @@ def demo(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Where to; what an earlier demo made there is replaced.")
     ] = Path("demo"),
+    minutes: Annotated[float, typer.Option(min=0.05, max=600, help="How long to pretrain.")] = 2.0,
 ) -> None:
-    """From raw text to a tiny BERT, offline, to look at.
+    """From raw text to a small BERT that has learned from it, offline, to look at.
 
-    Reads the documentation inside this Python environment, learns a vocabulary from it, prepares it as a corpus to
-    pretrain on, then builds, saves, reloads and uses a tiny BERT. The model is untrained in this version, so its
-    guesses are noise; everything around them is real.
+    Reads the documentation inside this Python environment, learns a vocabulary from it, prepares it as a corpus,
+    pretrains a tiny BERT on it for two minutes, and shows what it knows before and after.
     """
     manifest = out / "model" / "bertkit.json"
     if not (manifest.is_file() and b'"bertkit demo"' in manifest.read_bytes()):
         refuse_existing(out / "model", overwrite=False)  # only what an earlier demo made is replaced
     facts: dict[str, Any] = {}
-    with _steps(total=6) as step:
+    with _steps(total=3) as step:
         with step("reading the documentation inside this Python"):
             texts = _some_documentation()
             _write_lines(out / "text.jsonl", texts)
@@ -48,35 +54,55 @@ def demo(
             facts["vocabulary"] = tokenizer.vocab_size
         with step("cleaning and encoding it: a corpus to pretrain on"):
             facts |= _prepare(out, tokenizer)
-
+    facts |= _pretrain(out, minutes)
+    with _steps(total=2) as step:
         import torch
 
-        from bertkit import device
         from bertkit.inference.encoder import load_encoder
         from bertkit.interop.weights import save_model
-        from bertkit.model.bert import Bert
-        from bertkit.model.presets import bert_tiny
 
-        device.apply(device.choose())
-        with step("building BERT-tiny and saving it"):
-            torch.manual_seed(1)
-            model = Bert(bert_tiny(vocab_size=tokenizer.vocab_size)).eval()
-            facts["parameters"] = model.parameter_count()
-            save_model(out / "model", model, tokenizer, provenance={"made_by": "bertkit demo"}, overwrite=True)
-        with step("opening it again and comparing every number"):
+        with step("saving the model, opening it again, comparing every number"):
+            trained = load_encoder(out / "run" / "model")
+            save_model(out / "model", trained.model, tokenizer, provenance={"made_by": "bertkit demo"}, overwrite=True)
             encoder = load_encoder(out / "model")
-            pairs = zip(model.state_dict().items(), encoder.model.state_dict().items(), strict=True)
+            pairs = zip(trained.model.state_dict().items(), encoder.model.state_dict().items(), strict=True)
             same = all(a == b and torch.equal(x, y) for (a, x), (b, y) in pairs)
+            facts["parameters"] = encoder.model.parameter_count()
             facts["reloaded"] = "bit for bit the same" if same else "DIFFERENT"
         with step("using it: vectors, guesses, attention"):
             sentences = [line for text in texts for line in text.splitlines() if len(line.split()) > 5][:2000]
             start = time.perf_counter()
             encoder.embed(sentences)
             facts["texts_per_second"] = round(len(sentences) / (time.perf_counter() - start))
-            guesses = encoder.fill_mask("Return the [MASK] of the list.", k=3)[0]
-            facts["guesses"] = ", ".join(guess.token for guess in guesses)
+            facts["guesses"] = {riddle: _guesses(encoder, riddle) for riddle in RIDDLES}
             encoder.attention(*SENTENCES).save_page(out / "attention.html")
     _report(out, facts)
+
+
+def _pretrain(out: Path, minutes: float) -> dict[str, Any]:
+    """The real thing, with a small model and a short time."""
+    from bertkit import device
+    from bertkit.cli.training_display import TrainingDisplay
+
+    machine = device.choose()
+    device.apply(machine)
+    from bertkit.training.journal import read_log
+    from bertkit.training.pretrain import Request, pretrain
+
+    request = Request(shards=out / "shards", model="bert-tiny", hours=minutes / 60, change={"length": 64})
+    with TrainingDisplay() as display:
+        ended = pretrain(request, out / "run", machine, display, overwrite=True)
+    curve = [record["mlm_loss"] for record in read_log(out / "run") if record["kind"] == "validation"]
+    return {
+        "loss_before": curve[0],
+        "loss_after": ended["mlm_loss"],
+        "words_right": ended["mlm_accuracy"],
+        "curve": curve,
+    }
+
+
+def _guesses(encoder: TextEncoder, riddle: str) -> str:
+    return ", ".join(guess.token for guess in encoder.fill_mask(riddle, k=4)[0])
 
 
 def _some_documentation() -> list[str]:
@@ -166,11 +192,15 @@ def _report(out: Path, facts: dict[str, Any]) -> None:
     if not for_people():
         emit({"model": str(out / "model"), "page": str(out / "attention.html"), **facts})
         return
+    from bertkit.cli.training_display import sparkline
+
+    guesses = "\n".join(f"  {riddle:52} {guess}" for riddle, guess in facts["guesses"].items())
     typer.echo(f"""
 Made
   {out / "tokenizer"}       a vocabulary: bertkit and transformers open it
   {out / "shards"}          a corpus to pretrain on
-  {out / "model"}           a model folder: bertkit and transformers open it
+  {out / "run"}             the run: curves.png and report.html in it show how it learned
+  {out / "model"}           the model: bertkit and transformers open it
   {out / "attention.html"}  a page: open it in a browser
 
 Figures
@@ -181,9 +211,15 @@ Figures
     {facts["pair"]}
   reloaded: {facts["reloaded"]}
   {facts["texts_per_second"]:,} texts a second to vectors
-  guesses of the untrained model, noise as they should be: {facts["guesses"]}
+
+Learned
+  loss on held-out text {facts["loss_before"]:.2f} {sparkline(facts["curve"])} {facts["loss_after"]:.2f}
+  hidden words guessed right: {facts["words_right"]:.1%}
+{guesses}
 
 Next
+  open {out / "run" / "report.html"}
+  bertkit pretrain {out / "shards"} --hours 0.5 --out my-run
   bertkit info {out / "shards"}
   bertkit tokenizer show {out / "tokenizer"} "Tokenization of any text"
   bertkit info {out / "model"}

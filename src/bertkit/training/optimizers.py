@@ -197,8 +197,8 @@ class Muon(Optimizer):
 
 
 def orthogonal(matrix: Tensor, rounds: int = 5) -> Tensor:
-    """About the nearest matrix whose singular values are all 1 (most end between 0.7 and 1.2, very small ones below), by
-    an iteration of matrix products alone, in which each singular value s becomes a s + b s^3 + c s^5."""
+    """About the nearest matrix whose singular values are all 1 (most end between 0.7 and 1.2, very small ones below),
+    by an iteration of matrix products alone, in which each singular value s becomes a s + b s^3 + c s^5."""
     a, b, c = 3.4445, -4.7750, 2.0315
     x: Tensor = matrix / (torch.linalg.matrix_norm(matrix) + 1e-7)
     x = x.t() if matrix.shape[0] > matrix.shape[1] else x

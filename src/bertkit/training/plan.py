@@ -14,9 +14,12 @@ from typing import Any
 from bertkit.training.progress import Progress
 from bertkit.training.recipes import Recipe, Stage
 
-CALIBRATION_SECONDS = 6.0
+CALIBRATION_SECONDS, CALIBRATION_SHARE = 6.0, 0.01
+"""How long steps are timed, at most: in seconds, and as a share of the time there is."""
 RESERVE = 0.02
-"""Of the time, for the last validation, the last checkpoint and the report."""
+"""Of the time, for the last validation, the last checkpoint and the report, until it is known what they take."""
+PRIOR, LOOK = 0.03, 0.01
+"""How much the calibration counts, and how often the pace is looked at; both as shares of the time."""
 STEPS_WANTED = 1500
 """A batch is so large that about this many steps fit, within limits: fewer steps of a larger batch learn less, as long
 as the gradient of a small one is good enough."""
@@ -50,7 +53,7 @@ class Plan:
         return asdict(self)
 
 
-def time_per_step(take_step: Callable[[], None], seconds: float = CALIBRATION_SECONDS) -> float:
+def time_per_step(take_step: Callable[[], None], seconds: float) -> float:
     """The median of some steps, the first not counted."""
     take_step()
     taken: list[float] = []
@@ -114,30 +117,42 @@ def steps_left(stages: Sequence[Stage], done: int, total: int, stage: int = 0) -
 
 
 class Pace:
-    """Keeps a run within its hours: expected against real time, and from that a new number of steps."""
+    """Keeps a run within its hours: expected against real time, and from that a new number of steps.
+
+    The pace is the mean over all of this session, with the calibration as if it had been `PRIOR` of the time: one slow
+    moment changes little, and a machine that slows down for good is noticed soon enough, for what is still to be
+    planned becomes ever less.
+    """
 
     def __init__(self, stages: Sequence[Stage], seconds_per_step: Sequence[float], hours: float) -> None:
-        self.stages, self.seconds_per_step = stages, list(seconds_per_step)
-        self.limit = 3600 * hours * (1 - RESERVE)
-        self._mark: tuple[int, float] | None = None
+        self.stages, self.calibrated = stages, tuple(seconds_per_step)
+        self.seconds = 3600 * hours
+        self.at_the_end = RESERVE * self.seconds
+        """What the last validation, the last checkpoint and the report will take."""
+        self._before: tuple[int, float] | None = None
+        self._expected = self._real = PRIOR * self.seconds
+
+    @property
+    def seconds_per_step(self) -> list[float]:
+        """For each stage, by all that is known."""
+        return [each * self._real / self._expected for each in self.calibrated]
 
     def total_steps(self, progress: Progress) -> int:
-        """The number of steps, given where the run is now. Asked from time to time; between two calls the real pace is
-        measured, validation and checkpoints included."""
+        """The number of steps, given where the run is now. Asked often; between two answers the real pace is measured,
+        validation and checkpoints included."""
         now = progress.step, progress.seconds
-        if self._mark is None:
-            self._mark = now
+        if self._before is None or now[0] < self._before[0]:  # at the start, or gone back to a checkpoint
+            self._before = now
+        steps, seconds = now[0] - self._before[0], now[1] - self._before[1]
+        if not steps or seconds < LOOK * self.seconds:
             return progress.total_steps
-        before, self._mark = self._mark, now
-        steps, seconds = now[0] - before[0], now[1] - before[1]
-        if steps > 0 and seconds > 0:
-            factor = seconds / steps / self.seconds_per_step[progress.stage]
-            # half of the old estimate is kept: one slow moment is no new pace
-            self.seconds_per_step = [value * (0.5 + 0.5 * factor) for value in self.seconds_per_step]
+        self._before = now
+        self._expected += steps * self.calibrated[progress.stage]
+        self._real += seconds
         return steps_that_fit(
             self.stages,
             self.seconds_per_step,
-            self.limit - progress.seconds,
+            self.seconds - self.at_the_end - progress.seconds,
             done=progress.step,
             total=progress.total_steps,
             stage=progress.stage,

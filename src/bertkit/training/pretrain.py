@@ -28,7 +28,17 @@ from bertkit.report.page import write_report
 from bertkit.training.loop import Learner, Stepper
 from bertkit.training.optimizers import Optimizers
 from bertkit.training.parallel import Group, joined, spread
-from bertkit.training.plan import RESERVE, TOKENS_PER_WEIGHT, Plan, batch_for, steps_that_fit, time_per_step, with_batch
+from bertkit.training.plan import (
+    CALIBRATION_SECONDS,
+    CALIBRATION_SHARE,
+    RESERVE,
+    TOKENS_PER_WEIGHT,
+    Plan,
+    batch_for,
+    steps_that_fit,
+    time_per_step,
+    with_batch,
+)
 from bertkit.training.progress import Progress
 from bertkit.training.recipes import Recipe, recipe_called
 from bertkit.training.run import Run
@@ -408,7 +418,8 @@ class _Planner:
             def step(stepper: Stepper = stepper, progress: Progress = progress) -> None:
                 stepper.step(progress, {})
 
-            seconds = time_per_step(step) if self.group.size == 1 else _time_together(step, self.group)
+            at_most = min(CALIBRATION_SECONDS, CALIBRATION_SHARE * 3600 * float(self.request.hours or 1))
+            seconds = time_per_step(step, at_most) if self.group.size == 1 else _time_together(step, self.group)
             times.append(float(self.group.from_first(seconds)))
         return tuple(times)
 

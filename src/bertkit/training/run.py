@@ -34,6 +34,10 @@ from bertkit.training.speed import flops_per_token
 from bertkit.training.validation import Riddles, averages, perplexity, validate
 from bertkit.training.watcher import Watcher
 
+FINAL_SAMPLES = 2048
+"""Of the last validation; those in between have fewer."""
+REPORT_SECONDS = 3.0
+
 
 class Run:
     def __init__(
@@ -62,6 +66,7 @@ class Run:
         self.pace = None if settings.hours is None else self._pace(settings.hours)
         self._seconds_before = 0.0
         self._logged: tuple[int, float] = (0, 0.0)
+        self._costs = {"validation": 0.0, "saving": 0.0}
 
     def resume(self) -> None:
         """Go on from the newest good checkpoint, or begin where there is none."""
@@ -81,7 +86,7 @@ class Run:
         self.watcher.said(f"going on from {found.path.name}, step {self.progress.step} of {self.progress.total_steps}")
 
     def train(self) -> dict[str, float]:
-        """To the end, or to the next signal. Gives the last validation, on the whole held-out split."""
+        """To the end, or to the next signal. Gives the last validation, which has more samples than the others."""
         if self.progress.step >= self.progress.total_steps:  # a run that was gone on with after its end
             self.watcher.said("this run is complete; nothing is left to do")
             return self.progress.validation
@@ -172,14 +177,14 @@ class Run:
         if self.journal is not None:
             extra = {"perplexity": perplexity(facts["mlm_loss"])}
             self.journal.write({"kind": "validation", "step": progress.step, **facts, **extra})
-            self.journal.time({"step": progress.step, "seconds": round(start, 3), "kind": "validation"})
+            took = round(self._seconds() - start, 3)
+            self.journal.time({"kind": "validation", "step": progress.step, "seconds": round(start, 3), "took": took})
             self.watcher.validated({"step": progress.step, **facts, **extra})
         sharded = settings.parallel == "fsdp" and self.group.size > 1  # then no process has the model to itself
         if self.journal is not None and not sharded:
             guesses = self.riddles.ask(self.model, self.group.device)
             self.journal.write({"kind": "guesses", "step": progress.step, "sentences": guesses})
-        # what validation took is no part of the speed
-        self._logged = self._logged[0], self._logged[1] + self._seconds() - start
+        self._took("validation", self._seconds() - start)
         return facts
 
     def _save(self) -> None:
@@ -193,7 +198,15 @@ class Run:
             self._save_model(weights)
             self.watcher.saved(progress.step)
         self.group.wait()
-        self._logged = self._logged[0], self._logged[1] + self._seconds() - start
+        self._took("saving", self._seconds() - start)
+
+    def _took(self, what: str, seconds: float) -> None:
+        """Time for something else than steps: no part of the speed, and needed once more at the end."""
+        self._logged = self._logged[0], self._logged[1] + seconds
+        self._costs[what] = seconds
+        if self.pace is not None:
+            last = FINAL_SAMPLES / self.settings.validation_samples * self._costs["validation"] + self._costs["saving"]
+            self.pace.at_the_end = last + REPORT_SECONDS
 
     def _save_model(self, weights: dict[str, Any]) -> None:
         parts = {part: getattr(self.model, part) is not None for part in ("pooler", "mlm", "nsp")}
@@ -210,7 +223,7 @@ class Run:
         )
 
     def _finish(self) -> dict[str, float]:
-        facts = self._validate(self.validation.size(0, self.settings.recipe.stages[0].length))
+        facts = self._validate(FINAL_SAMPLES)
         self._save()
         if self.journal is not None:
             self.progress.seconds = self._seconds()
