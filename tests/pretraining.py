@@ -24,8 +24,7 @@ ONE_THREAD = ("--threads", 1)
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
-    ["bertkit.cli.training_display", "bertkit.training.pretrain", "torch._dynamo", "matplotlib.backends.backend_agg"]
-    + ["matplotlib.backends.backend_svg", "matplotlib.figure"]
+    ["bertkit.cli.training_display", "bertkit.training.pretrain", "torch._dynamo", "matplotlib.backends.backend_svg"]
 )
 
 

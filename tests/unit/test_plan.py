@@ -161,8 +161,10 @@ def test_going_back_to_a_checkpoint_is_no_pace():
     machine.pace.total_steps(machine.progress)
     before = list(machine.pace.seconds_per_step)
     machine.progress.step, machine.progress.seconds = 150, 230.0
-    total = machine.pace.total_steps(machine.progress)
+    machine.pace.total_steps(machine.progress)
     assert machine.pace.seconds_per_step == before
+    machine.progress.step, machine.progress.seconds = 200, 280.0
+    total = machine.pace.total_steps(machine.progress)
     assert total < machine.planned, "the time that was lost is taken from what is left"
 
 
