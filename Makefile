@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet --con
 .PHONY: help demo test test-all lint format bench clean lock
 
 help:
-	@echo "make demo      raw text to a tiny BERT, offline: vocabulary, corpus, model"
+	@echo "make demo      raw text to a BERT that has learned from it, offline, in some three minutes"
 	@echo "make test      the test suite; make test-all adds the slow tests"
 	@echo "make lint      ruff and mypy (strict); make format applies ruff's fixes"
 	@echo "make bench     the benchmarks, side by side with other libraries (DATA=folder)"
@@ -35,6 +35,8 @@ DATA ?= data
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/embed.py --data $(DATA)
 	$(BIN)/python benchmarks/prepare.py --data $(DATA)
+	$(BIN)/python benchmarks/pretrain.py --data $(DATA)
+	$(BIN)/python benchmarks/time_to_loss.py --data $(DATA) --out time_to_loss.json --picture time_to_loss.png
 
 # A stamp is written only after its install has succeeded, so an interrupted set-up is simply done again.
 $(VENV)/.created:

@@ -1,9 +1,9 @@
 """Speed of pretraining: tokens a second, padding not counted, bertkit against transformers' Trainer.
 
 The same model (BERT's own network), the same samples in the same order, the same batch, the same dropout, float32,
-fused AdamW on both sides. Each side lives in a process of its own, so that its peak memory is its own; they take turns, a
-round each, with the machine to themselves. In between the rate of this machine's matrix products is measured, which is
-what both could reach at most. bertkit draws and masks its samples while it trains; those of the reference are drawn
+fused AdamW on both sides. Each side lives in a process of its own, so that its peak memory is its own; they take turns,
+a round each, with the machine to themselves. In between the rate of this machine's matrix products is measured, which
+is what both could reach at most. bertkit draws and masks its samples while it trains; those of the reference are drawn
 beforehand, which is not counted.
 
     python benchmarks/pretrain.py --data FOLDER       where FOLDER/corpus/enwiki.jsonl.xz is

@@ -7,13 +7,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, Self
 
 from bertkit.errors import ConfigError, nearest, shortened
 
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish", "tanh")
 """`gelu` is the exact one (with erf), which BERT uses; `gelu_new` and `gelu_pytorch_tanh` approximate it."""
+
+
+def require_fields(cls: Any, values: Mapping[str, Any], what: str) -> None:
+    """Refuse JSON that does not spell out the dataclass: an unknown key is an error that names the nearest."""
+    known = [field.name for field in fields(cls)]
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"unknown key {shortened(key)} in {what}", nearest(key, known))
+    lacking = [each.name for each in fields(cls) if each.default is MISSING and each.default_factory is MISSING]
+    if lacking := [name for name in lacking if name not in values]:
+        raise ConfigError(f"{what} lacks {', '.join(lacking)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +80,7 @@ class BertConfig:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """The configuration that `values` spell out. An unknown key is an error that names the nearest."""
-        known = [field.name for field in fields(cls)]
-        for key in values:
-            if key not in known:
-                raise ConfigError(f"unknown configuration key {shortened(key)}", nearest(key, known))
+        require_fields(cls, values, "the configuration")
         return cls(**values)
 
     def to_json(self) -> dict[str, Any]:

@@ -59,6 +59,10 @@ class TrainingError(BertkitError):
     """A run that cannot go on as it is: the numbers do not stay finite."""
 
 
+class MemoryLimitError(UsageError):
+    """A step that does not fit into memory, however it is cut."""
+
+
 class InterruptionError(BertkitError):
     """Work that was stopped from outside and can go on later."""
 

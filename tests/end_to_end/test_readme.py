@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import bertkit_command
 from corpora import lines_of
 
 ROOT = Path(__file__).parents[2]
@@ -54,6 +55,12 @@ def test_what_the_page_on_corpora_says_runs(place: Path):
     (code,) = blocks("python", "docs/corpus.md")
     said = subprocess.run([sys.executable, "-c", code], cwd=place, check=True, capture_output=True, text=True).stdout
     assert said.startswith("['[CLS]', ")
+
+
+def test_what_the_page_on_pretraining_says_runs(place: Path):
+    bertkit_command("prepare", place / "demo" / "text.jsonl", "-o", place / "shards", "--vocab-size", 2000)
+    assert run_commands("docs/pretraining.md", place) == 5
+    assert (place / "run" / "report.html").exists()
 
 
 def test_make_has_the_two_targets_it_names():

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import sha256
@@ -18,11 +20,12 @@ import torch
 from torch import Tensor
 
 from bertkit import device
-from bertkit.errors import TrainingError, UsageError
+from bertkit.errors import InterruptionError, TrainingError, UsageError
 from bertkit.objectives.terms import Term
-from bertkit.training import pretrain as module
+from bertkit.training import building as module
 from bertkit.training.checkpoint import Checkpoints
-from bertkit.training.pretrain import Request, pretrain
+from bertkit.training.pretrain import pretrain, resume
+from bertkit.training.request import Request
 from bertkit.training.watcher import Watcher
 from pretraining import events, records, saved_steps
 
@@ -191,3 +194,32 @@ def test_out_of_memory_with_one_sample_is_said(shards: Path, tmp_path: Path, mon
         UsageError, match=r"out of memory with micro-batches of 1 x 32 tokens.*--gradient-checkpointing"
     ):
         train(shards, tmp_path / "run")
+
+
+def test_each_return_halves_the_rate_again(shards: Path, tmp_path: Path, monkeypatch, clean):
+    Losses(monkeypatch, lambda number: number in (12, 13, 14, 16, 17, 18))
+    run = train(shards, tmp_path / "run")
+    assert events(run).count("rollback") == 2
+    steps = [record["learning_rate"] for record in records(run, "step") if record["step"] == 11]
+    usual = next(record["learning_rate"] for record in records(clean[0], "step") if record["step"] == 11)
+    assert [usual / rate for rate in steps] == [1, 2, 4]
+
+
+class StopBefore(Watcher):
+    """A signal after the step before the one given."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def stepped(self, facts: dict[str, Any]) -> None:
+        if facts["step"] == self.step - 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_signal_in_the_last_step_leaves_only_the_last_validation_to_do(shards: Path, tmp_path: Path, clean):
+    run = tmp_path / "run"
+    with pytest.raises(InterruptionError, match=f"stopped after step {STEPS} of {STEPS}"):
+        train(shards, run, StopBefore(STEPS))
+    facts = resume(run, device.choose("cpu", "float32", 1), Watcher())
+    assert math.isfinite(facts["mlm_loss"])
+    assert (run / "log.jsonl").read_bytes() == (clean[0] / "log.jsonl").read_bytes()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from pretraining import ONE_THREAD, SMALL, SPARING, Pretraining, logged, records, saved_steps
+from pretraining import ONE_THREAD, SMALL, SPARING, Pretraining, logged, records, result, saved_steps
 
 STEPS, MANY_STEPS = 30, 100
 CLOSE = 1e-5
@@ -120,3 +120,28 @@ def test_a_run_stopped_on_two_goes_on_with_another_number(tmp_path: Path, shards
     else:
         finished(torchrun(then, "--resume", run))
     assert_close(run, one)
+
+
+def children(process: int) -> list[int]:
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(parent) == process:
+            found.append(int(folder.name))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("victim", [1, pytest.param(0, marks=pytest.mark.slow)])
+def test_a_killed_process_is_made_good_by_the_restart(tmp_path: Path, shards: Path, two: Path, victim: int):
+    run = tmp_path / "run"
+    process = torchrun(2, *settings(shards, run), restarts=2)
+    wait_until(process, lambda: logged(run) >= 13)
+    workers = [child for child in children(process.pid) if b"bertkit" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    assert len(workers) == 2
+    os.kill(workers[victim], signal.SIGKILL)
+    said = finished(process)
+    assert "going on from step-00000010" in said
+    assert result(run) == result(two)

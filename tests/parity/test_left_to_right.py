@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_outputs import SHAPES, as_ours, close, make_inputs, make_pair
+from test_outputs import SHAPES, close, make_inputs, make_pair
 from transformers import BertConfig as TheirConfig
 from transformers import BertForMaskedLM, BertForPreTraining, BertLMHeadModel, BertModel, pipeline
 
@@ -78,19 +78,8 @@ def test_packed_sequences_equal_the_reference():
 @EVERY_SHAPE
 @pytest.mark.parametrize("with_mask", [False, True])
 def test_every_gradient_equals_the_reference(shape, with_mask):
-    theirs, ours = make_pair(shape | {"is_decoder": True})
-    ids, mask, segments, _ = make_inputs(shape.get("type_vocab_size", 2))
-    given = mask if with_mask else None
-    labels = torch.where(mask.bool(), ids, -100)
-    next_sentence = torch.tensor([0, 1, 1, 0, 1])
-    theirs(ids, given, segments, labels=labels, next_sentence_label=next_sentence).loss.backward()
-    last = ours.encoder(ids, given, segments).last
-    loss = torch.nn.functional.cross_entropy(ours.word_scores(last[mask.bool()]), ids[mask.bool()])
-    (loss + torch.nn.functional.cross_entropy(ours.next_sentence_scores(last), next_sentence)).backward()
-    gradients = {name: parameter.grad for name, parameter in theirs.named_parameters(remove_duplicate=False)}
-    expected = as_ours(gradients, ours.config)
-    for name, parameter in ours.named_parameters():
-        close(parameter.grad, expected[name], 1e-4)
+    inputs = make_inputs(shape.get("type_vocab_size", 2))
+    assert_equal_gradients(*make_pair(shape | {"is_decoder": True}), inputs, with_mask=with_mask)
 
 
 @pytest.fixture(scope="module")

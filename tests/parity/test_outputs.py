@@ -62,7 +62,7 @@ def make_pair(shape: dict, seed: int = 0) -> tuple[BertForPreTraining, Bert]:
 
 
 def as_ours(theirs: dict[str, torch.Tensor], config: BertConfig) -> dict[str, torch.Tensor]:
-    rows = bert_names.rows(config.num_hidden_layers)
+    rows = bert_names.rows(config.num_hidden_layers, pre_norm=config.pre_norm)
     return {row.ours: bert_names.join(theirs[name] for name in row.theirs) for row in rows if row.ours != "mlm.decoder"}
 
 
@@ -113,7 +113,13 @@ def test_every_output_equals_the_reference(shape, with_mask, with_segments, with
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_every_gradient_equals_the_reference(shape, with_mask, checkpointing):
     theirs, ours = make_pair(shape)
-    ids, mask, segments, _ = make_inputs(shape.get("type_vocab_size", 2))
+    inputs = make_inputs(shape.get("type_vocab_size", 2))
+    assert_equal_gradients(theirs, ours, inputs, with_mask=with_mask, checkpointing=checkpointing)
+
+
+def assert_equal_gradients(theirs, ours: Bert, inputs, *, with_mask: bool, checkpointing: bool = False) -> None:
+    """Of the pretraining loss, for hidden words and next sentences drawn at random."""
+    ids, mask, segments, _ = inputs
     given = mask if with_mask else None
     torch.manual_seed(2)
     labels = torch.randint(1, 500, ids.shape)

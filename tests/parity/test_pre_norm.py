@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_outputs import SHAPES, close, make_inputs, turn_dropout_off
+from test_outputs import SHAPES, close, make_inputs
 from transformers import AutoModel, AutoTokenizer, MegatronBertConfig, MegatronBertForPreTraining, pipeline
 
 from bertkit import load_encoder
 from bertkit.cli.info import folder_facts
-from bertkit.config import BertConfig
 from bertkit.errors import ConfigError, ModelFolderError
-from bertkit.interop import bert_names
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.huggingface import config_from_huggingface, config_to_huggingface
 from bertkit.interop.weights import load_model, save_model
@@ -38,11 +36,6 @@ def make_pair(shape: dict, **settings: bool) -> tuple[MegatronBertForPreTraining
     ours = Bert(config_from_huggingface(theirs.config.to_dict(), "their config")).eval()
     ours.load_state_dict(as_ours(theirs.state_dict(), ours.config), strict=True)
     return theirs, ours
-
-
-def as_ours(theirs: dict[str, torch.Tensor], config: BertConfig) -> dict[str, torch.Tensor]:
-    rows = bert_names.rows(config.num_hidden_layers, pre_norm=config.pre_norm)
-    return {row.ours: bert_names.join(theirs[name] for name in row.theirs) for row in rows if row.ours != "mlm.decoder"}
 
 
 @EVERY_SHAPE
@@ -88,29 +81,8 @@ def test_packed_sequences_equal_the_reference(is_decoder):
 @pytest.mark.parametrize("with_mask", [False, True])
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_every_gradient_equals_the_reference(shape, with_mask, checkpointing):
-    theirs, ours = make_pair(shape)
-    ids, mask, segments, _ = make_inputs(shape.get("type_vocab_size", 2))
-    given = mask if with_mask else None
-    torch.manual_seed(2)
-    labels = torch.randint(1, 500, ids.shape)
-    labels[torch.rand(ids.shape) < 0.8] = -100
-    next_sentence = torch.randint(0, 2, (len(ids),))
-    theirs(ids, given, segments, labels=labels, next_sentence_label=next_sentence).loss.backward()
-
-    if checkpointing:
-        turn_dropout_off(ours)
-        ours.train()
-        ours.encoder.gradient_checkpointing = True
-    last = ours.encoder(ids, given, segments).last
-    masked = labels != -100
-    loss = torch.nn.functional.cross_entropy(ours.word_scores(last[masked]), labels[masked])
-    loss = loss + torch.nn.functional.cross_entropy(ours.next_sentence_scores(last), next_sentence)
-    loss.backward()
-
-    gradients = {name: parameter.grad for name, parameter in theirs.named_parameters(remove_duplicate=False)}
-    expected = as_ours(gradients, ours.config)
-    for name, parameter in ours.named_parameters():
-        close(parameter.grad, expected[name], 1e-4)
+    inputs = make_inputs(shape.get("type_vocab_size", 2))
+    assert_equal_gradients(*make_pair(shape), inputs, with_mask=with_mask, checkpointing=checkpointing)
 
 
 @pytest.fixture(scope="module")

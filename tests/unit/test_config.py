@@ -17,7 +17,7 @@ def test_json_there_and_back():
 
 
 def test_an_unknown_key_names_the_nearest():
-    with pytest.raises(ConfigError, match=r"unknown configuration key 'hiden_size'.*'hidden_size'\?"):
+    with pytest.raises(ConfigError, match=r"unknown key 'hiden_size'.*'hidden_size'\?"):
         BertConfig.from_json({"hiden_size": 3})
 
 

@@ -87,7 +87,8 @@ def _pretrain(out: Path, minutes: float) -> dict[str, Any]:
     machine = device.choose()
     device.apply(machine)
     from bertkit.training.journal import read_log
-    from bertkit.training.pretrain import Request, pretrain
+    from bertkit.training.pretrain import pretrain
+    from bertkit.training.request import Request
 
     request = Request(shards=out / "shards", model="bert-tiny", hours=minutes / 60, change={"length": 64})
     with TrainingDisplay() as display:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from bertkit.cli.options import Device, Overwrite, Threads, emit, for_people
-from bertkit.errors import UsageError
+from bertkit.errors import InterruptionError, UsageError
 
 
 def pretrain(
@@ -115,11 +117,11 @@ def pretrain(
 
     machine = devices.choose(device, precision, threads or _threads_under_torchrun())
     devices.apply(machine)
-    from bertkit.training.pretrain import Request, pretrain
+    from bertkit.training.pretrain import pretrain
     from bertkit.training.pretrain import resume as go_on
+    from bertkit.training.request import Request
 
-    display = TrainingDisplay()
-    with display:
+    with TrainingDisplay() as display, _interruption(run):
         if shards is None:
             facts = go_on(run, machine, display)
         else:
@@ -147,6 +149,19 @@ def pretrain(
             facts = pretrain(request, run, machine, display, overwrite=overwrite, command=tuple(sys.argv))
     if int(os.environ.get("RANK", "0")) == 0:
         _result(run, facts)
+
+
+@contextmanager
+def _interruption(run: Path) -> Iterator[None]:
+    """Before the first step, or the second time, Ctrl-C stops at once."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        begun = (run / "run.json").exists()
+        raise InterruptionError(
+            "stopped at once" + ("; the newest checkpoint stands" if begun else " before the first step"),
+            f"Go on with: bertkit pretrain --resume {run}" if begun else "",
+        ) from None
 
 
 def _result(run: Path, facts: dict[str, Any]) -> None:

@@ -14,7 +14,9 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from bertkit.corpus.sampling.order import Order
+from bertkit.errors import UsageError
 from bertkit.objectives.pretraining import Batch, Choice
+from bertkit.training.recipes import Recipe, Stage
 
 
 class Source(Protocol):
@@ -54,6 +56,24 @@ def share(items: Sequence[Item], rank: int, size: int) -> Sequence[Item]:
 
 def micro_batches(chosen: Sequence[Choice], micro: int) -> list[Sequence[Choice]]:
     return [chosen[start : start + micro] for start in range(0, len(chosen), micro)]
+
+
+def fitting_micro_batch(recipe: Recipe, micro: int, processes: int) -> int:
+    """The largest size up to `micro` with which every process has equally much to do in each stage, as FSDP demands and
+    as is fastest."""
+    for size in range(min(micro, *(stage.batch for stage in recipe.stages)), 0, -1):
+        sizes = [(stage.batch, micro_for(size, recipe, stage)) for stage in recipe.stages]
+        if all(-(-batch // each) % processes == 0 for batch, each in sizes):
+            return size
+    raise UsageError(
+        f"a batch of {recipe.stages[0].batch} cannot be shared out to {processes} processes equally",
+        f"Give a --batch that is a multiple of {processes}.",
+    )
+
+
+def micro_for(micro: int, recipe: Recipe, stage: Stage) -> int:
+    """The micro-batch of a stage: with sequences longer than the first stage's, so many fewer."""
+    return max(1, micro * recipe.stages[0].length // stage.length)
 
 
 class Share(NamedTuple):

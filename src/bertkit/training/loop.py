@@ -14,15 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from bertkit.corpus.sampling.keyed import key
-from bertkit.errors import UsageError
+from bertkit.errors import MemoryLimitError
 from bertkit.objectives.pretraining import Batch
 from bertkit.objectives.terms import Term
-from bertkit.training.feed import Feed, Share, Source
+from bertkit.training.feed import Feed, Share, Source, micro_for
 from bertkit.training.guard import Verdict, judge, out_of_memory
 from bertkit.training.optimizers import Optimizers, whole
 from bertkit.training.parallel import Group, adding_up
 from bertkit.training.progress import Progress
-from bertkit.training.recipes import Recipe, Stage
+from bertkit.training.recipes import Recipe
 
 Terms = Callable[[Any, Batch], dict[str, Term]]
 
@@ -68,14 +68,15 @@ class Stepper:
         """One step. `signals` are numbers that are added over all processes on the way, and given back."""
         stage = progress.enter(self.recipe.stages)
         while True:
-            mine = self.feed.step(progress.place, batch=stage.batch, length=stage.length, micro=progress.micro_batch)
+            micro = micro_for(progress.micro_batch, self.recipe, stage)
+            mine = self.feed.step(progress.place, batch=stage.batch, length=stage.length, micro=micro)
             try:
                 sums, signals = self._gradients(progress.step, mine, signals)
                 break
             except RuntimeError as problem:
                 if not out_of_memory(problem):
                     raise
-                self._halve(progress, stage, problem)
+                self._halve(progress, problem)
         progress.move(mine.behind)
         self.gradient_norm = self._clip()
         loss = sum(sums[f"{name}_loss"] / sums[f"{name}_count"] for name in self._names(sums))
@@ -131,13 +132,19 @@ class Stepper:
         kind = getattr(torch, self.precision) if reduced else torch.bfloat16
         return torch.autocast(self.group.device.type, dtype=kind, enabled=reduced)
 
-    def _halve(self, progress: Progress, stage: Stage, problem: RuntimeError) -> None:
-        """Smaller micro-batches, the same batch. With several processes the others wait for gradients of this step, so
-        there it is for the restart to do."""
-        if progress.micro_batch == 1 or self.group.size > 1:
-            raise UsageError(
-                f"out of memory with micro-batches of {progress.micro_batch} x {stage.length} tokens",
-                "Give --micro-batch half of that, --gradient-checkpointing, --parallel fsdp, or a smaller --model.",
+    def _halve(self, progress: Progress, problem: RuntimeError) -> None:
+        """Smaller micro-batches, the same batch. With several processes the others wait for the gradients of this step,
+        so there it is done when they are started again."""
+        size = progress.micro_batch
+        if size == 1:
+            raise MemoryLimitError(
+                "out of memory with a single sequence at once",
+                "Give --gradient-checkpointing, --parallel fsdp on several GPUs, a smaller --model or --length.",
+            ) from problem
+        if self.group.size > 1:
+            raise MemoryLimitError(
+                f"out of memory with micro-batches of {size} sequences",
+                f"Go on with --resume, or start torchrun with --max-restarts: {size // 2} are taken then.",
             ) from problem
         self.optimizers.zero_grad()
         progress.micro_batch = (progress.micro_batch + 1) // 2

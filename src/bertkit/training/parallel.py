@@ -77,10 +77,8 @@ def joined(device: torch.device) -> Iterator[Group]:
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
-    try:
-        yield Group(dist.get_rank(), dist.get_world_size(), device)
-    finally:
-        dist.destroy_process_group()
+    yield Group(dist.get_rank(), dist.get_world_size(), device)
+    dist.destroy_process_group()  # not after an error: it would wait for processes that may be dead
 
 
 def spread(learner: nn.Module, group: Group, way: str) -> nn.Module:
@@ -91,7 +89,7 @@ def spread(learner: nn.Module, group: Group, way: str) -> nn.Module:
         return learner
     if way == "ddp":
         devices = [group.device] if group.device.type == "cuda" else None
-        return DistributedDataParallel(learner, device_ids=devices, broadcast_buffers=False)
+        return DistributedDataParallel(learner, device_ids=devices)
     mesh = init_device_mesh(group.device.type, (group.size,))
     for module in [module for name, module in learner.named_modules() if name.rpartition(".")[0].endswith(".blocks")]:
         fully_shard(module, mesh=mesh)

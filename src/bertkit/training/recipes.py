@@ -8,9 +8,10 @@ bert(batch=64, nsp=False)    the paper's, but for two things
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from bertkit.config import require_fields
 from bertkit.errors import ConfigError, UsageError, nearest, shortened
 from bertkit.objectives.masking import Masking
 from bertkit.training.optimizers import OptimizerSettings
@@ -64,7 +65,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Recipe:
-        _refuse_wrong(cls, values)
+        require_fields(cls, values, "the recipe")
         made = {name: _PARTS[name](**_known(_PARTS[name], values[name])) for name in _PARTS}
         stages = tuple(Stage(**_known(Stage, stage)) for stage in values["stages"])
         return cls(**{**values, **made, "stages": stages})
@@ -119,18 +120,8 @@ def recipe_called(name: str) -> Callable[..., Recipe]:
     return RECIPES[name]
 
 
-def _known(cls: type, values: Any) -> dict[str, Any]:
+def _known(cls: Any, values: Any) -> dict[str, Any]:
     if not isinstance(values, dict):
-        raise ConfigError(f"{cls.__name__} is {shortened(values)}, not an object")
-    _refuse_wrong(cls, values)
+        raise ConfigError(f"the {cls.__name__.lower()} is {shortened(values)}, not an object")
+    require_fields(cls, values, f"the {cls.__name__.lower()}")
     return values
-
-
-def _refuse_wrong(cls: Any, values: Mapping[str, Any]) -> None:
-    names = [field.name for field in fields(cls)]
-    for key in values:
-        if key not in names:
-            raise ConfigError(f"unknown key {shortened(key)} of a {cls.__name__.lower()}", nearest(key, names))
-    required = [field.name for field in fields(cls) if field.default is MISSING]
-    if lacking := [name for name in required if name not in values]:
-        raise ConfigError(f"a {cls.__name__.lower()} lacks {', '.join(lacking)}")

@@ -14,14 +14,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from bertkit.corpus.folder import CorpusFolder
-from bertkit.errors import InterruptionError, TrainingError
+from bertkit.errors import CheckpointError, InterruptionError, MemoryLimitError, TrainingError
+from bertkit.files import atomic_file, read_json, to_json
 from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
 from bertkit.objectives.pretraining import PretrainingData
 from bertkit.training.checkpoint import Checkpoints, Found, Snapshot, read_checkpoint
+from bertkit.training.feed import fitting_micro_batch
 from bertkit.training.guard import LINES, Verdict, diagnosis, does_not_move
 from bertkit.training.journal import Journal
 from bertkit.training.loop import Stepper
@@ -37,6 +37,7 @@ from bertkit.training.watcher import Watcher
 FINAL_SAMPLES = 2048
 """Of the last validation; those in between have fewer."""
 REPORT_SECONDS = 3.0
+MEMORY = "memory.json"
 
 
 class Run:
@@ -47,18 +48,16 @@ class Run:
         settings: Settings,
         plan: Plan,
         model: Bert,
-        learner: nn.Module,
         stepper: Stepper,
         corpus: CorpusFolder,
         validation: PretrainingData,
         group: Group,
         watcher: Watcher,
-        provenance: dict[str, Any],
         started: float,
     ) -> None:
-        self.path, self.settings, self.plan, self.model, self.learner = path, settings, plan, model, learner
+        self.path, self.settings, self.plan, self.model = path, settings, plan, model
         self.stepper, self.corpus, self.validation, self.group = stepper, corpus, validation, group
-        self.watcher, self.provenance, self.started = watcher, provenance, started
+        self.watcher, self.started = watcher, started
         self.progress = Progress(total_steps=settings.steps, micro_batch=settings.micro_batch)
         self.checkpoints = Checkpoints(path / "checkpoints", keep=settings.keep)
         self.journal = Journal(path, tensorboard=settings.tensorboard) if group.first else None
@@ -68,17 +67,22 @@ class Run:
         self._logged: tuple[int, float] = (0, 0.0)
         self._costs = {"validation": 0.0, "saving": 0.0}
 
+    def begin(self) -> None:
+        """Keep the weights a run begins with, so that it can always go on or go back."""
+        if self.journal is not None:
+            self.journal.rewind(0, 0)
+        self._save()
+
     def resume(self) -> None:
-        """Go on from the newest good checkpoint, or begin where there is none."""
+        """Go on from the newest good checkpoint."""
         found = self._agree_on_checkpoint()
         if found is None:
-            if self.journal is not None:
-                self.journal.rewind(0, 0)
-            return
+            raise CheckpointError(f"{self.path} has no checkpoint", "Begin anew with --overwrite.")
         for problem in found.problems:
             self.watcher.said(f"damaged, not used and left as it is: {problem}")
         self._load(found.snapshot)
         self._seconds_before = self.progress.seconds
+        self._fit_micro_batch()
         if self.journal is not None:
             for note in self.journal.rewind(self.progress.log_bytes, self.progress.step):
                 self.watcher.said(note)
@@ -87,7 +91,7 @@ class Run:
 
     def train(self) -> dict[str, float]:
         """To the end, or to the next signal. Gives the last validation, which has more samples than the others."""
-        if self.progress.step >= self.progress.total_steps:  # a run that was gone on with after its end
+        if self.progress.done and self.progress.validation:  # a run that was gone on with after its end
             self.watcher.said("this run is complete; nothing is left to do")
             return self.progress.validation
         self.watcher.started(self.plan, self.progress)
@@ -110,7 +114,11 @@ class Run:
         progress, settings = self.progress, self.settings
         micro = progress.micro_batch
         own = {"stop": float(signals.received), "seconds": self._seconds() if self.group.first else 0.0}
-        verdict, told = self.stepper.step(progress, own)
+        try:
+            verdict, told = self.stepper.step(progress, own)
+        except MemoryLimitError:
+            self._remember_micro_batch(progress.micro_batch // 2)
+            raise
         progress.seconds = told["seconds"]
         progress.validation = {}
         if progress.micro_batch != micro:
@@ -166,11 +174,11 @@ class Run:
         start = self._seconds()
         progress, settings = self.progress, self.settings
         facts = validate(
-            self.learner,
+            self.stepper.learner,
             self.validation,
             samples=samples or settings.validation_samples,
             length=settings.recipe.stages[0].length,
-            micro=settings.micro_batch,
+            micro=progress.micro_batch,
             group=self.group,
         )
         progress.validation = facts
@@ -184,17 +192,18 @@ class Run:
         if self.journal is not None and not sharded:
             guesses = self.riddles.ask(self.model, self.group.device)
             self.journal.write({"kind": "guesses", "step": progress.step, "sentences": guesses})
-        self._took("validation", self._seconds() - start)
+        if samples is None:
+            self._took("validation", self._seconds() - start)
         return facts
 
-    def _save(self) -> None:
+    def _save(self, score: float | None = None) -> None:
         progress = self.progress
         start = self._seconds()
         weights, optimizer = weights_of(self.model), self.stepper.optimizers.state()
         if self.journal is not None:
             progress.log_bytes = self.journal.position()
             snapshot = Snapshot(progress.step, weights, optimizer, progress.to_json())
-            self.checkpoints.save(snapshot, score=progress.validation.get("mlm_loss"))
+            self.checkpoints.save(snapshot, score=score or progress.validation.get("mlm_loss"))
             self._save_model(weights)
             self.watcher.saved(progress.step)
         self.group.wait()
@@ -205,8 +214,8 @@ class Run:
         self._logged = self._logged[0], self._logged[1] + seconds
         self._costs[what] = seconds
         if self.pace is not None:
-            last = FINAL_SAMPLES / self.settings.validation_samples * self._costs["validation"] + self._costs["saving"]
-            self.pace.at_the_end = last + REPORT_SECONDS
+            times = 1 + FINAL_SAMPLES / self.settings.validation_samples
+            self.pace.at_the_end = times * self._costs["validation"] + self._costs["saving"] + REPORT_SECONDS
 
     def _save_model(self, weights: dict[str, Any]) -> None:
         parts = {part: getattr(self.model, part) is not None for part in ("pooler", "mlm", "nsp")}
@@ -217,14 +226,22 @@ class Run:
             self.path / "model",
             bare,
             self.corpus.tokenizer,
-            provenance={**self.provenance, "steps": self.progress.step, "tokens": self.progress.tokens},
+            provenance={
+                "recipe": self.settings.recipe.name,
+                "seed": self.settings.seed,
+                "corpus": self.settings.corpus,
+                "started_from": self.settings.start_from,
+                "steps": self.progress.step,
+                "tokens": self.progress.tokens,
+            },
             metrics=self.progress.validation,
             overwrite=True,
         )
 
     def _finish(self) -> dict[str, float]:
+        score = self._validate()["mlm_loss"]  # of the same samples as at all steps before, to find the best
         facts = self._validate(FINAL_SAMPLES)
-        self._save()
+        self._save(score)
         if self.journal is not None:
             self.progress.seconds = self._seconds()
             self._event("finished", f"{self.progress.step} steps")
@@ -247,7 +264,8 @@ class Run:
                 f"Give a lower --learning-rate, or look at the text around; {self.path / 'log.jsonl'} has each event.",
             )
         found = self._agree_on_checkpoint()
-        here, place, rollbacks, skipped = progress.step, progress.place, progress.rollbacks + 1, progress.skipped
+        here, place, scale = progress.step, progress.place, progress.rate_scale / 2
+        rollbacks, skipped = progress.rollbacks + 1, progress.skipped
         if found is None:
             raise TrainingError(
                 f"the loss or gradient is not finite from step {here} on, before there was any checkpoint",
@@ -257,10 +275,26 @@ class Run:
         # with the samples that come next and half the rate: the same again would end the same
         self.progress.move(place)
         self.progress.rollbacks, self.progress.skipped, self.progress.skipped_in_a_row = rollbacks, skipped, 0
-        self.progress.rate_scale /= 2
+        self.progress.rate_scale = scale
         message = f"three bad steps in a row at step {here}: back to {found.path.name}, with half the learning rate"
         self._note("rollback", message, to=self.progress.step, at=here)
         return True
+
+    def _fit_micro_batch(self) -> None:
+        """One with which all processes have work, and which fits into memory if the last one did not."""
+        wanted = self.progress.micro_batch
+        if (self.path / MEMORY).exists():
+            wanted = min(wanted, int(read_json(self.path / MEMORY)["micro_batch"]))
+        micro = fitting_micro_batch(self.settings.recipe, wanted, self.group.size)
+        if micro != self.progress.micro_batch:
+            self.watcher.said(f"micro-batches of {micro} instead of {self.progress.micro_batch}")
+            self.progress.micro_batch = micro
+
+    def _remember_micro_batch(self, size: int) -> None:
+        """For the next start, after a process of several has run out of memory."""
+        if size:
+            with atomic_file(self.path / MEMORY) as file:
+                file.write(to_json({"micro_batch": size}).encode())
 
     def _agree_on_checkpoint(self) -> Found | None:
         """The newest good one, as the first process finds it; the others read the same."""
@@ -286,8 +320,9 @@ class Run:
     def _keep_pace(self) -> None:
         if self.pace is None or self.progress.done:
             return
-        self.progress.seconds = self.group.from_first(self._seconds())
-        total = max(self.pace.total_steps(self.progress), self.progress.step + 1)
+        self.progress.seconds = self._seconds()
+        planned = max(self.pace.total_steps(self.progress), self.progress.step + 1)
+        self.progress.seconds, total = self.group.from_first([self.progress.seconds, planned])
         if abs(total - self.progress.total_steps) > 0.005 * self.progress.total_steps:
             before, self.progress.total_steps = self.progress.total_steps, total
             self._note("plan", f"{total:,} steps instead of {before:,}, by the pace so far")

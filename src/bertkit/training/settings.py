@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from bertkit.config import BertConfig
-from bertkit.errors import ConfigError, UsageError, nearest, shortened
+from bertkit.config import BertConfig, require_fields
+from bertkit.errors import UsageError
 from bertkit.training.recipes import Recipe
 
 
@@ -46,6 +46,10 @@ class Settings:
                 raise UsageError(f"{name.replace('_', ' ')} is {getattr(self, name)}", "It must be at least 1.")
         if self.hours is not None and not 0 < self.hours < 24 * 366:
             raise UsageError(f"{self.hours} hours", "Give a time of more than 0 hours, such as --hours 0.5.")
+        if self.precision not in ("float32", "bfloat16"):
+            raise UsageError(
+                f"training in {self.precision}, whose small numbers vanish", "Use --precision bfloat16 or float32."
+            )
         longest = max(stage.length for stage in self.recipe.stages)
         if longest > self.model.max_position_embeddings:
             raise UsageError(
@@ -58,12 +62,6 @@ class Settings:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Settings:
-        names = [field.name for field in fields(cls)]
-        for key in values:
-            if key not in names:
-                raise ConfigError(f"unknown setting {shortened(key)}", nearest(key, names))
-        required = [field.name for field in fields(cls) if field.default is MISSING]
-        if lacking := [name for name in required if name not in values]:
-            raise ConfigError(f"the settings lack {', '.join(lacking)}")
+        require_fields(cls, values, "the settings")
         made = {"model": BertConfig.from_json(values["model"]), "recipe": Recipe.from_json(values["recipe"])}
         return cls(**{**values, **made})

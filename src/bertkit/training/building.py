@@ -1,0 +1,41 @@
+"""Settings to what takes steps: the model on its device, spread over the processes, with data and optimizers."""
+
+from __future__ import annotations
+
+from bertkit.corpus.folder import CorpusFolder
+from bertkit.model.bert import Bert
+from bertkit.objectives.pretraining import PretrainingData, terms
+from bertkit.training.loop import Learner, Stepper
+from bertkit.training.optimizers import Optimizers
+from bertkit.training.parallel import Group, spread
+from bertkit.training.settings import Settings
+
+
+def build_stepper(settings: Settings, model: Bert, corpus: CorpusFolder, group: Group) -> Stepper:
+    model.to(group.device).train()
+    model.encoder.gradient_checkpointing = settings.gradient_checkpointing
+    if settings.compiled:
+        for block in model.encoder.blocks:
+            block.compile()
+    return Stepper(
+        learner=spread(Learner(model, terms), group, settings.parallel),
+        source=data_of(settings, corpus, "train", group),
+        recipe=settings.recipe,
+        optimizers=Optimizers(model, settings.recipe.optimizer),
+        group=group,
+        seed=settings.seed,
+        precision=settings.precision,
+    )
+
+
+def data_of(settings: Settings, corpus: CorpusFolder, split: str, group: Group) -> PretrainingData:
+    # Packed sequences cost no work for padding; a GPU would rather have one large kernel than several small ones.
+    return PretrainingData(
+        corpus,
+        split,
+        masking=settings.recipe.masking,
+        nsp=settings.recipe.nsp,
+        seed=settings.seed,
+        packed=group.device.type == "cpu",
+        short_share=settings.recipe.short_share,
+    )

@@ -1,0 +1,152 @@
+"""`bertkit pretrain` as a user gives it: what it makes, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bertkit import CorpusFolder, load_encoder
+from bertkit.interop.weights import save_model
+from bertkit.model.bert import Bert
+from bertkit.model.presets import bert_tiny
+from bertkit.text.extend import extend_vocabulary
+from corpora import RECIPE, lines_of
+from pretraining import Pretraining
+
+TINY = ("--model", "bert-tiny", "--batch", 8, "--length", 32, "--validation-samples", 16)
+
+
+@pytest.fixture
+def pretrained(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[dict[str, float], str]]:
+    """The command, to its good end: what it prints, and what it says on the way."""
+
+    def run(*arguments: object) -> tuple[dict[str, float], str]:
+        done = Pretraining(tmp_path_factory.mktemp("said"), *arguments).end()
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout), done.stderr
+
+    return run
+
+
+@pytest.fixture
+def refused(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
+    """The command, which ends with the code given: what it says."""
+
+    def run(code: int, *arguments: object) -> str:
+        done = Pretraining(tmp_path_factory.mktemp("said"), *arguments).end()
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.stdout == ""
+        return done.stderr
+
+    return run
+
+
+def test_a_run_makes_all_that_its_folder_shall_have(shards: Path, tmp_path: Path, pretrained):
+    run = tmp_path / "run"
+    result, said = pretrained(shards, "--steps", 6, "--save-every", 2, "--out", run, *TINY)
+    assert {"run.json", "log.jsonl", "times.jsonl", "checkpoints", "model", "curves.png", "report.html"} <= {
+        path.name for path in run.iterdir()
+    }
+    assert "plan: bert-tiny" in said
+    assert result["mlm_loss"] > 0
+    assert 0 <= result["nsp_accuracy"] <= 1
+    assert json.loads((run / "run.json").read_text())["settings"]["recipe"]["name"] == "fast"
+    assert len(list((run / "checkpoints").iterdir())) <= 3
+    assert load_encoder(run / "model").fill_mask("the [MASK] is closed .")[0]
+
+
+def test_hours_are_planned_for_and_kept(shards: Path, tmp_path: Path, pretrained):
+    _, said = pretrained(shards, "--hours", 0.004, "--out", tmp_path / "run", *TINY)
+    facts = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert facts["plan"]["steps"] >= 1
+    assert "to be done in 0:14" in said
+    steps = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    last = [record for record in steps if record["kind"] == "step"][-1]
+    assert last["learning_rate"] < 0.2 * facts["settings"]["recipe"]["optimizer"]["learning_rate"], "the schedule ends"
+
+
+def test_the_ablations_of_the_paper(shards: Path, tmp_path: Path, pretrained):
+    options = ("--steps", 3, "--no-nsp", *TINY)
+    both_ways, _ = pretrained(shards, *options, "--out", tmp_path / "both")
+    one_way, _ = pretrained(shards, *options, "--left-to-right", "--out", tmp_path / "one")
+    assert "nsp_accuracy" not in both_ways
+    assert "nsp_accuracy" not in one_way
+    configs = [json.loads((tmp_path / name / "model" / "config.json").read_text()) for name in ("both", "one")]
+    assert [config["is_decoder"] for config in configs] == [False, True]
+
+
+def test_the_recipe_of_the_paper_is_its_model(shards: Path, tmp_path: Path, pretrained):
+    pretrained(shards, "--recipe", "bert", "--long-length", 64, "--steps", 4, "--out", tmp_path / "run", *TINY)
+    config = json.loads((tmp_path / "run" / "model" / "config.json").read_text())
+    assert config["model_type"] == "bert"
+    assert config["hidden_dropout_prob"] == 0.1
+    log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert [record["length"] for record in log if record["kind"] == "step"] == [32, 32, 32, 32]
+
+
+@pytest.mark.parametrize(
+    "option", [("--optimizer", "lamb"), ("--mask", "word"), ("--mask", "span"), ("--gradient-checkpointing",)]
+)
+def test_options_that_change_how(shards: Path, tmp_path: Path, option: tuple[str, ...], pretrained):
+    result, _ = pretrained(shards, "--steps", 2, *option, "--out", tmp_path / "run", *TINY)
+    assert result["mlm_loss"] > 0
+
+
+def test_a_model_goes_on_in_a_new_domain_with_new_words(
+    tmp_path: Path, english: list[str], tokenizer, pretrained, refused
+):
+    from bertkit.corpus.preparing.prepare import prepare
+
+    old = tmp_path / "old"
+    save_model(old, Bert(bert_tiny(vocab_size=tokenizer.vocab_size)).eval(), tokenizer)
+    texts = [line + " zyxopathy of the quuxiform blorbit" for line in english[:400]]
+    documents = ["\n".join(texts[start : start + 8]) for start in range(0, 400, 8)]
+    extended = extend_vocabulary(tokenizer, texts, add=3)
+    assert extended.added
+    prepare([lines_of(documents, tmp_path / "t.jsonl")], extended.tokenizer, tmp_path / "shards", recipe=RECIPE)
+    options = ("--steps", 2, "--batch", 8, "--length", 32, "--validation-samples", 8)
+    said = refused(3, tmp_path / "shards", "--from", old, "--out", tmp_path / "no", *options)
+    assert "--extend-vocabulary" in said
+    _, said = pretrained(tmp_path / "shards", "--from", old, "--extend-vocabulary", "--out", tmp_path / "run", *options)
+    assert "new ones begin as the mean of their pieces" in said
+    trained = load_encoder(tmp_path / "run" / "model")
+    assert trained.model.config.vocab_size == CorpusFolder(tmp_path / "shards").tokenizer.vocab_size
+    assert extended.added[0] in {trained.tokenizer.token(number) for number in range(trained.tokenizer.vocab_size)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--steps", 2, "--model", "bert-mimi"), "Did you mean 'bert-mini'?"),
+        ((), "Give either --hours H or --steps N"),
+        (("--steps", 2, "--hours", 1), "Give either --hours H or --steps N"),
+        (("--steps", 2, "--left-to-right"), "Add --no-nsp"),
+        (("--steps", 2, "--recipe", "fats"), "Did you mean 'fast'?"),
+        (("--steps", 2, "--mask", "words"), "Did you mean 'word'?"),
+        (("--steps", 2, "--learning-rate", 0), "a learning rate of 0.0"),
+        (("--steps", 2, "--optimizer", "adam"), "Did you mean 'adamw'?"),
+        (("--steps", 2, "--mask-rate", 1.5), "a masking rate of 1.5"),
+        (("--steps", 2, "--length", 4096), "the model has 512 positions"),
+        (("--steps", 2, "--extend-vocabulary"), "Give one with --from"),
+        (("--steps", 2, "--from", "x", "--model", "bert-tiny"), "--model and --from are both given"),
+        (("--hours", -1), "Give a time of more than 0 hours"),
+        (("--steps", 2, "--parallel", "dp"), "There are: ddp, fsdp"),
+    ],
+)
+def test_wrong_usage_is_refused_before_anything_is_made(
+    shards: Path, tmp_path: Path, arguments: tuple[object, ...], says: str, refused
+):
+    said = refused(2, shards, "--out", tmp_path / "run", *arguments)
+    assert says in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_is_no_corpus_is_refused(tmp_path: Path, refused):
+    assert "no prepared corpus" in refused(3, tmp_path, "--steps", 2, "--out", tmp_path / "run")
+    assert "no corpus is named" in refused(2, "--steps", 2, "--out", tmp_path / "run")
+    assert "Add --out RUN" in refused(2, tmp_path, "--steps", 2)
+    assert "Give only: bertkit pretrain --resume RUN" in refused(2, tmp_path, "--resume", tmp_path / "run")
