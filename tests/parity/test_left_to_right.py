@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_outputs import SHAPES, close, make_inputs, make_pair
+from test_outputs import SHAPES, assert_equal_gradients, close, make_inputs, make_pair
 from transformers import BertConfig as TheirConfig
 from transformers import BertForMaskedLM, BertForPreTraining, BertLMHeadModel, BertModel, pipeline
 

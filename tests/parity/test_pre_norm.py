@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from test_outputs import SHAPES, close, make_inputs
+from test_outputs import SHAPES, as_ours, assert_equal_gradients, close, make_inputs
 from transformers import AutoModel, AutoTokenizer, MegatronBertConfig, MegatronBertForPreTraining, pipeline
 
 from bertkit import load_encoder
