@@ -25,6 +25,8 @@ from typing import Any
 
 SIZES = ("bert-mini", "bert-small")
 SIDES = ("bertkit", "reference")
+VOCABULARY = 30_522
+"""Of the models; the corpus may have fewer."""
 
 
 def main() -> None:
@@ -135,7 +137,7 @@ def worker(options: argparse.Namespace) -> None:
     from bertkit.model.presets import PRESETS
     from bertkit.training.speed import flops_per_token
 
-    config = PRESETS[options.models[0]](vocab_size=vocabulary(options))
+    config = PRESETS[options.models[0]](vocab_size=VOCABULARY)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     answer({"peak_memory": peak, "flops_per_token": flops_per_token(config, options.length, 0.15)})
 
@@ -156,7 +158,7 @@ def work_ours(options: argparse.Namespace) -> None:
     recipe = bert(batch=options.batch, length=options.length, long_length=0)
     dropouts = {"hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
     torch.manual_seed(0)
-    model = Bert(PRESETS[options.models[0]](vocab_size=corpus.tokenizer.vocab_size, **dropouts)).train()
+    model = Bert(PRESETS[options.models[0]](vocab_size=VOCABULARY, **dropouts)).train()
     stepper = Stepper(
         learner=Learner(model, terms),
         source=PretrainingData(corpus, masking=recipe.masking, nsp=True, seed=0, packed=True),
@@ -189,7 +191,7 @@ def work_theirs(options: argparse.Namespace) -> None:
     steps = 2 + options.rounds * options.steps
     data = make_dataset(corpus, "train", length=options.length, seed=0, epoch=0, count=steps * options.batch)
     torch.manual_seed(0)
-    start = Bert(PRESETS[options.models[0]](vocab_size=corpus.tokenizer.vocab_size))
+    start = Bert(PRESETS[options.models[0]](vocab_size=VOCABULARY))
     model = reference_like(start, corpus.tokenizer, dropout=options.dropout)
     del start
 
@@ -210,12 +212,6 @@ def work_theirs(options: argparse.Namespace) -> None:
                 self.tokens, self.clock = seen, time.perf_counter()
 
     train_reference(model, data, batch=options.batch, learning_rate=1e-4, steps=steps, warmup=0.01, callback=Rounds())
-
-
-def vocabulary(options: argparse.Namespace) -> int:
-    from bertkit import CorpusFolder
-
-    return CorpusFolder(options.shards, verify=False).tokenizer.vocab_size
 
 
 def answer(facts: dict[str, Any]) -> None:

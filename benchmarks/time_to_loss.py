@@ -83,7 +83,17 @@ def prepared(data: Path, place: Path) -> Path:
     file = data / "corpus" / "enwiki.jsonl.xz"
     if not file.exists():
         sys.exit(f"{file} is not there: name the data folder with --data")
-    command = [sys.executable, "-m", "bertkit", "prepare", str(file), "-o", str(place / "shards")]
+    command = [
+        sys.executable,
+        "-m",
+        "bertkit",
+        "prepare",
+        str(file),
+        "-o",
+        str(place / "shards"),
+        "--vocab-size",
+        "30522",
+    ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return place / "shards"
 
@@ -150,7 +160,7 @@ def run_reference(options: argparse.Namespace, corpus: bertkit.CorpusFolder, bat
 
 def run_bertkit(options: argparse.Namespace, corpus: bertkit.CorpusFolder, batches: list[Batch]) -> dict[str, Any]:
     """The command as a user gives it, with a quarter of the time and the recipe `fast`. The clock of the curve counts
-    everything from the start of the command: planning, checkpoints, the report; only validation not."""
+    everything from when the program is loaded: planning, checkpoints, reports; only validation not."""
     minutes = options.share * options.minutes
     run = options.run or Path(tempfile.mkdtemp()) / "run"
     command = [sys.executable, "-m", "bertkit", "pretrain", str(corpus.path), "--model", options.model]

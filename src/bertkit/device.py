@@ -103,6 +103,10 @@ def usable_threads() -> int:
     for name in ("BERTKIT_THREADS", "OMP_NUM_THREADS"):
         if os.environ.get(name, "").isdigit() and int(os.environ[name]) > 0:
             return int(os.environ[name])
+    return physical_cores()
+
+
+def physical_cores() -> int:
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
     cores = {_core_of(cpu) for cpu in allowed}
     return max(1, min(len(cores), _container_share()))

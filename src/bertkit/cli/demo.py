@@ -42,7 +42,8 @@ def demo(
     """
     manifest = out / "model" / "bertkit.json"
     if not (manifest.is_file() and b'"bertkit demo"' in manifest.read_bytes()):
-        refuse_existing(out / "model", overwrite=False)  # only what an earlier demo made is replaced
+        for name in ("model", "run", "shards", "tokenizer"):  # only what an earlier demo made is replaced
+            refuse_existing(out / name, overwrite=False)
     facts: dict[str, Any] = {}
     with _steps(total=3) as step:
         with step("reading the documentation inside this Python"):
@@ -74,6 +75,7 @@ def demo(
             start = time.perf_counter()
             encoder.embed(sentences)
             facts["texts_per_second"] = round(len(sentences) / (time.perf_counter() - start))
+            facts["guesses_before"] = {riddle: _guesses(_as_it_was(out), riddle) for riddle in RIDDLES}
             facts["guesses"] = {riddle: _guesses(encoder, riddle) for riddle in RIDDLES}
             encoder.attention(*SENTENCES).save_page(out / "attention.html")
     _report(out, facts)
@@ -100,6 +102,17 @@ def _pretrain(out: Path, minutes: float) -> dict[str, Any]:
         "words_right": ended["mlm_accuracy"],
         "curve": curve,
     }
+
+
+def _as_it_was(out: Path) -> TextEncoder:
+    """The model before its first step, which its settings and seed tell."""
+    from bertkit.files import read_json
+    from bertkit.inference.encoder import TextEncoder, load_encoder
+    from bertkit.training.settings import Settings
+    from bertkit.training.starting import new_model
+
+    settings = Settings.from_json(read_json(out / "run" / "run.json")["settings"])
+    return TextEncoder(new_model(settings).eval(), load_encoder(out / "model").tokenizer)
 
 
 def _guesses(encoder: TextEncoder, riddle: str) -> str:
@@ -195,7 +208,8 @@ def _report(out: Path, facts: dict[str, Any]) -> None:
         return
     from bertkit.cli.training_display import sparkline
 
-    guesses = "\n".join(f"  {riddle:52} {guess}" for riddle, guess in facts["guesses"].items())
+    lines = ((riddle, facts["guesses_before"][riddle], guess) for riddle, guess in facts["guesses"].items())
+    guesses = "\n".join(f"  {riddle}\n    before  {before}\n    after   {after}" for riddle, before, after in lines)
     typer.echo(f"""
 Made
   {out / "tokenizer"}       a vocabulary: bertkit and transformers open it

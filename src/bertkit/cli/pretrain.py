@@ -16,6 +16,7 @@ from bertkit.errors import InterruptionError, UsageError
 
 
 def pretrain(
+    context: typer.Context,
     shards: Annotated[
         Path | None, typer.Argument(metavar="SHARDS", help="A corpus that `bertkit prepare` made.", show_default=False)
     ] = None,
@@ -39,15 +40,13 @@ def pretrain(
     ] = False,
     recipe: Annotated[str, typer.Option(help="fast: the most from a budget of time; bert: as in the paper.")] = "fast",
     batch: Annotated[int | None, typer.Option(min=1, help="Sequences of a step, over all processes.")] = None,
-    length: Annotated[
-        int | None, typer.Option(min=8, help="Tokens of a sequence; with bert, of the first 90 %.")
-    ] = None,
+    length: Annotated[int | None, typer.Option(min=8, help="Tokens of a sequence. [128]")] = None,
     long_length: Annotated[
-        int | None, typer.Option(min=0, help="With bert: of the last 10 % of the steps. [512]")
+        int | None, typer.Option(min=0, help="Of the last 10 % of the steps; 0: as before. [bert 512, fast 0]")
     ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="The highest. [the recipe's]")] = None,
     optimizer: Annotated[str | None, typer.Option(help="adamw, lamb (large batches) or muon. [the recipe's]")] = None,
-    dropout: Annotated[float | None, typer.Option(min=0, max=0.9, help="[the recipe's]")] = None,
+    dropout: Annotated[float | None, typer.Option(min=0, max=0.9, help="In all layers. [the recipe's]")] = None,
     mask: Annotated[str | None, typer.Option(help="Hide token, word (whole words) or span. [the recipe's]")] = None,
     mask_rate: Annotated[float | None, typer.Option(help="How much is hidden. [0.15]")] = None,
     no_nsp: Annotated[bool, typer.Option("--no-nsp", help="Without next-sentence prediction.")] = False,
@@ -62,7 +61,9 @@ def pretrain(
         int | None, typer.Option(min=1, help="Sequences at once; gradients of several are added up to a batch.")
     ] = None,
     validate_every: Annotated[int | None, typer.Option(min=1, help="Steps. [a twentieth of the run]")] = None,
-    save_every: Annotated[int | None, typer.Option(min=1, help="Steps from checkpoint to checkpoint.")] = None,
+    save_every: Annotated[
+        int | None, typer.Option(min=1, help="Steps from checkpoint to checkpoint. [each validation, and 5 minutes]")
+    ] = None,
     keep: Annotated[int, typer.Option(min=2, help="How many checkpoints stay, besides the best.")] = 2,
     log_every: Annotated[int | None, typer.Option(min=1, help="Steps from line to line of the log.")] = None,
     validation_samples: Annotated[int, typer.Option(min=1, help="Held-out samples for each validation.")] = 256,
@@ -87,13 +88,13 @@ def pretrain(
     bertkit pretrain SHARDS --hours 8 --out RUN            # the best model that time can buy
     bertkit pretrain SHARDS --model bert-mini --steps 10000 --out RUN
     bertkit pretrain SHARDS --from MODEL --hours 2 --out RUN    # go on from a model
-    bertkit pretrain --resume RUN                          # after any interruption
+    bertkit pretrain --resume RUN                          # after any interruption; SHARDS too if they were moved
     torchrun --nproc-per-node 4 -m bertkit pretrain SHARDS --hours 8 --out RUN
 
     Ctrl-C saves and stops. RUN/model is the model, RUN/report.html tells how it went.
     """
-    if resume is not None and (shards is not None or out is not None):
-        raise UsageError("--resume goes on with a run as it was begun", "Give only: bertkit pretrain --resume RUN.")
+    if resume is not None:
+        _refuse_others(context)
     if resume is None and shards is None:
         raise UsageError("no corpus is named", "Give the folder that bertkit prepare made, or --resume RUN.")
     run = resume or out
@@ -115,6 +116,8 @@ def pretrain(
     from bertkit import device as devices
     from bertkit.cli.training_display import TrainingDisplay
 
+    if resume is not None:
+        device, threads = _as_before(resume, device, threads)
     machine = devices.choose(device, precision, threads or _threads_under_torchrun())
     devices.apply(machine)
     from bertkit.training.pretrain import pretrain
@@ -122,8 +125,8 @@ def pretrain(
     from bertkit.training.request import Request
 
     with TrainingDisplay() as display, _interruption(run):
-        if shards is None:
-            facts = go_on(run, machine, display)
+        if resume is not None or shards is None:
+            facts = go_on(run, machine, display, shards=shards)
         else:
             request = Request(
                 shards=shards,
@@ -151,11 +154,42 @@ def pretrain(
         _result(run, facts)
 
 
+def _refuse_others(context: typer.Context) -> None:
+    """A run goes on as it was begun; what else is said would be ignored."""
+    for name in context.params:
+        said = getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+        if said and name not in ("resume", "shards", "device", "threads"):
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"--resume goes on with a run as it was begun, and {option} is given",
+                "Leave it out; or begin a new run with --from RUN/model.",
+            )
+
+
+def _as_before(run: Path, device: str, threads: int | None) -> tuple[str, int | None]:
+    """A run goes on with the device and threads it had, for the same bits; on another machine with what is there."""
+    from bertkit import device as devices
+    from bertkit.files import read_json
+
+    if not (run / "run.json").exists() or int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        return device, threads
+    before = read_json(run / "run.json").get("machine", {})
+    here = devices.choose(device)
+    if before.get("cpu") != here.cpu or before.get("processes") != 1:
+        return device, threads
+    same = before.get("device") if device == "auto" and before.get("device") == "cpu" else device
+    return str(same), threads or before.get("threads")
+
+
 @contextmanager
 def _interruption(run: Path) -> Iterator[None]:
     """Before the first step, or the second time, Ctrl-C stops at once."""
     try:
         yield
+    except InterruptionError as stopped:
+        if int(os.environ.get("RANK", "0")) > 0:  # the first process says it for all
+            raise typer.Exit(stopped.exit_code) from None
+        raise
     except KeyboardInterrupt:
         begun = (run / "run.json").exists()
         raise InterruptionError(
@@ -182,8 +216,9 @@ def _result(run: Path, facts: dict[str, Any]) -> None:
 
 def _threads_under_torchrun() -> int | None:
     """torchrun sets OMP_NUM_THREADS to 1 for each of several processes; the cores are rather shared among them."""
+    from bertkit.device import physical_cores
+
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-    if local == 1:
+    if local == 1 or "BERTKIT_THREADS" in os.environ:
         return None
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // local)
+    return max(1, physical_cores() // local)

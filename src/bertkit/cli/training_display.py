@@ -32,7 +32,6 @@ class TrainingDisplay(Watcher):
         self.facts: dict[str, Any] = {}
         self.validation: dict[str, Any] = {}
         self.losses: list[float] = []
-        self.hours: float | None = None
         self._last_line = 0.0
         self._first: tuple[int, float] | None = None
 
@@ -50,7 +49,6 @@ class TrainingDisplay(Watcher):
         self._print(f"{what} ...")
 
     def started(self, plan: Plan, progress: Progress) -> None:
-        self.hours = plan.hours
         if progress.step == 0:
             for line in plan_lines(plan):
                 self._print(line)
@@ -135,6 +133,7 @@ def plan_lines(plan: Plan) -> list[str]:
         f"plan: {plan.model}, {plan.parameters / 1e6:.1f} million parameters, recipe {plan.recipe}",
         f"      {stages}: {plan.tokens / 1e6:,.1f} million tokens, {plan.epochs:g} epochs",
         f"      learning rate {plan.learning_rate}",
+        f"      a checkpoint at least every {plan.save_every:,} steps",
         *([f"      to be done in {clock(3600 * plan.hours)}"] if plan.hours else []),
     ]
 

@@ -62,6 +62,11 @@ class Bert(nn.Module):
             elif isinstance(module, MaskedWordHead) and module.decoder is not None:
                 nn.init.normal_(module.decoder, std=deviation)
 
+    @property
+    def tied(self) -> bool:
+        """Whether the output matrix, if there is one, is the word embedding."""
+        return self.mlm is None or self.mlm.decoder is None
+
     def pool(self, x_BLD: Tensor) -> Tensor:
         if self.pooler is None:
             raise ValueError("this BERT has no pooler")

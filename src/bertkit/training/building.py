@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.model.bert import Bert
+from bertkit.objectives.masking import Masking
 from bertkit.objectives.pretraining import PretrainingData, terms
 from bertkit.training.loop import Learner, Stepper
 from bertkit.training.optimizers import Optimizers
@@ -12,7 +13,9 @@ from bertkit.training.settings import Settings
 
 
 def build_stepper(settings: Settings, model: Bert, corpus: CorpusFolder, group: Group) -> Stepper:
-    model.to(group.device).train()
+    model.train()
+    if settings.parallel != "fsdp" or group.size == 1:  # FSDP moves each part when it has shared it out
+        model.to(group.device)
     model.encoder.gradient_checkpointing = settings.gradient_checkpointing
     if settings.compiled:
         for block in model.encoder.blocks:
@@ -29,11 +32,12 @@ def build_stepper(settings: Settings, model: Bert, corpus: CorpusFolder, group: 
 
 
 def data_of(settings: Settings, corpus: CorpusFolder, split: str, group: Group) -> PretrainingData:
+    """A split of the corpus. Held-out text is masked as in the paper whatever the recipe, so that runs compare."""
     # Packed sequences cost no work for padding; a GPU would rather have one large kernel than several small ones.
     return PretrainingData(
         corpus,
         split,
-        masking=settings.recipe.masking,
+        masking=settings.recipe.masking if split == "train" else Masking(),
         nsp=settings.recipe.nsp,
         seed=settings.seed,
         packed=group.device.type == "cpu",

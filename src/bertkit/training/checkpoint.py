@@ -107,10 +107,13 @@ class Checkpoints:
             ) from error
         return path
 
-    def newest(self) -> Found | None:
-        """The newest good checkpoint, or None if there has never been one; an error if all there are are damaged."""
+    def newest(self, *, before: int | None = None) -> Found | None:
+        """The newest good checkpoint (of a step before one, if that is given), or None if there has never been one; an
+        error if all there are are damaged."""
         problems = []
         for folder in self._folders():
+            if before is not None and _step(folder) >= before:
+                continue
             stamp = _stamp(folder)
             try:
                 manifest = _read_manifest(folder)

@@ -47,8 +47,9 @@ def judge(progress: Progress, loss: float, gradient_norm: float) -> Verdict:
 
 
 def out_of_memory(problem: RuntimeError) -> bool:
-    """torch has a class for it on GPUs, and a message on the CPU."""
-    return isinstance(problem, torch.OutOfMemoryError) or "can't allocate memory" in str(problem)
+    """torch has a class for it on CUDA, and messages elsewhere."""
+    words = ("out of memory", "can't allocate memory", "not enough memory")
+    return isinstance(problem, torch.OutOfMemoryError) or any(word in str(problem) for word in words)
 
 
 def does_not_move(progress: Progress) -> bool:

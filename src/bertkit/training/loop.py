@@ -83,7 +83,7 @@ class Stepper:
         verdict = judge(progress, loss, self.gradient_norm)
         if verdict is Verdict.GOOD:
             factor = self.recipe.schedule.factor(progress.step, progress.total_steps)
-            self.optimizers.step(factor * progress.rate_scale)
+            self._update(factor * progress.rate_scale)
             for name, value in sums.items():
                 progress.window[name] = progress.window.get(name, 0.0) + value
         progress.tokens += int(sums["tokens"])
@@ -116,6 +116,17 @@ class Stepper:
             {**totals, **{name: everywhere[name] for name in counted}},
             {name: everywhere[name] for name in signals},
         )
+
+    def _update(self, factor: float) -> None:
+        try:
+            self.optimizers.step(factor)
+        except RuntimeError as problem:
+            if not out_of_memory(problem):
+                raise
+            raise MemoryLimitError(
+                "out of memory for what the optimizer keeps of each weight",
+                "Give --parallel fsdp on several GPUs, or a smaller --model.",
+            ) from problem
 
     def learning_rate(self, progress: Progress) -> float:
         """Of the step that was just taken."""

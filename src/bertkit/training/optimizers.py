@@ -6,7 +6,7 @@ Weight decay is for matrices and embeddings only, not for biases and norms, as i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ class OptimizerSettings:
     epsilon: float = 1e-6
     clip: float = 1.0
     """The largest norm of a step's gradient; a larger one is scaled down to it. 0: as it is."""
-    matrix_learning_rate: float = 0.02
+    matrix_learning_rate: float = 0.005
     """Muon's, for the matrices inside the blocks; all else is AdamW's with `learning_rate`."""
     momentum: float = 0.95
 
@@ -41,7 +41,7 @@ class OptimizerSettings:
         if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
             raise UsageError(f"a learning rate of {self.learning_rate}", "It is a positive number, such as 1e-4.")
         if not 0 < self.matrix_learning_rate < math.inf:
-            raise UsageError(f"a learning rate of {self.matrix_learning_rate} for matrices", "Muon's is about 0.02.")
+            raise UsageError(f"a learning rate of {self.matrix_learning_rate} for matrices", "Muon's is about 0.005.")
         if not (0 <= self.weight_decay < math.inf and 0 <= self.clip < math.inf and 0 < self.epsilon < math.inf):
             raise UsageError(
                 f"a weight decay of {self.weight_decay}, a clip of {self.clip} and an epsilon of {self.epsilon}",
@@ -85,15 +85,16 @@ class Optimizers:
         for optimizer in self.each:
             optimizer.zero_grad()
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self, *, keep: bool = True) -> dict[str, Tensor]:
         """All that a checkpoint must hold, as name/quantity: whole tensors on the CPU, however they are spread. With
-        several processes, all of them must ask."""
-        return {
-            f"{name}/{quantity}": whole(value).detach().to("cpu", copy=True)
+        several processes, all of them must ask; those that need nothing do not `keep` it."""
+        values = {
+            f"{name}/{quantity}": value
             for name, parameter in self.named.items()
             for optimizer in self.each
             for quantity, value in optimizer.state.get(parameter, {}).items()
         }
+        return whole_copies(values, keep=keep)
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         for optimizer in self.each:
@@ -129,6 +130,15 @@ def whole(value: Tensor) -> Tensor:
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
+def whole_copies(tensors: Mapping[str, Tensor], *, keep: bool) -> dict[str, Tensor]:
+    copies = {}
+    for name, tensor in tensors.items():
+        gathered = whole(tensor.detach())  # in which all processes take part
+        if keep:
+            copies[name] = gathered.to("cpu", copy=True)
+    return copies
+
+
 def spread_like(value: Tensor, parameter: Tensor) -> Tensor:
     """A copy of `value`, on the parameter's device and spread over processes as the parameter is."""
     if isinstance(parameter, DTensor):
@@ -162,9 +172,9 @@ class Lamb(Optimizer):
                 update = state["exp_avg"] / (1 - beta1**count) / scale
                 update.add_(parameter, alpha=group["weight_decay"])
                 sizes = torch.linalg.vector_norm(parameter), torch.linalg.vector_norm(update)
-                # As published for tensors without decay too: biases and norms take Adam's step as it is.
+                # As in the published programs, biases and norms take Adam's step as it is.
                 trust = 1.0
-                if group["weight_decay"] and all(float(whole(size)) > 0 for size in sizes):
+                if parameter.ndim > 1 and all(float(whole(size)) > 0 for size in sizes):
                     trust = float(whole(sizes[0])) / float(whole(sizes[1]))
                 parameter.sub_(update, alpha=group["lr"] * trust)
 

@@ -21,8 +21,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from bertkit.errors import UsageError
-from bertkit.training.optimizers import spread_like, whole
+from bertkit.training.optimizers import spread_like, whole_copies
 
 WAYS = ("ddp", "fsdp")
 PATIENCE = timedelta(minutes=10)
@@ -83,8 +82,6 @@ def joined(device: torch.device) -> Iterator[Group]:
 
 def spread(learner: nn.Module, group: Group, way: str) -> nn.Module:
     """The learner, wrapped so that gradients are averaged over the group."""
-    if way not in WAYS:
-        raise UsageError(f"no way to train in parallel is called {way!r}", f"There are: {', '.join(WAYS)}.")
     if group.size == 1:
         return learner
     if way == "ddp":
@@ -109,9 +106,10 @@ def adding_up(learner: nn.Module, *, last: bool) -> Iterator[None]:
     yield
 
 
-def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """Copies of all parameters, whole and on the CPU. With several processes, all of them must ask."""
-    return {name: whole(p).detach().to("cpu", copy=True) for name, p in model.named_parameters()}
+def weights_of(model: nn.Module, *, keep: bool = True) -> dict[str, Tensor]:
+    """Copies of all parameters, whole and on the CPU. With several processes, all of them must ask; those that need
+    none do not `keep` them."""
+    return whole_copies(dict(model.named_parameters()), keep=keep)
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ import torch
 from bertkit.config import BertConfig
 from bertkit.corpus.folder import MANIFEST, CorpusFolder
 from bertkit.device import Machine
+from bertkit.errors import MemoryLimitError
 from bertkit.files import sha256_of
 from bertkit.model.bert import Bert
 from bertkit.model.presets import PRESETS
@@ -53,13 +54,15 @@ class Planner:
         self.request, self.corpus, self.group, self.machine = request, corpus, group, machine
         self.watcher, self.started = watcher, started
         self.corpus_hash = sha256_of(corpus.path / MANIFEST)
+        self.micro_batch = 10**9
+        """The largest that is known to fit."""
 
     def settle(self, recipe: Recipe, start: Bert | None) -> tuple[Settings, Plan]:
         request = self.request
         self.watcher.doing("measuring this machine")
         dtype = getattr(torch, self.machine.precision)
         peak = self.group.sum({"peak": matmul_rate(self.group.device, dtype=dtype)})["peak"]
-        self.tied = start is None or start.mlm is None or start.mlm.decoder is None
+        self.tied = start is None or start.tied
         if start is not None:
             name, config = Path(str(request.start_from)).name, start.config
         else:
@@ -73,7 +76,7 @@ class Planner:
         kept = self.corpus.report["kept"]["train"]["tokens"]
         plan = Plan(
             model=name,
-            parameters=start.parameter_count() if start else Bert.without_weights(config).parameter_count(),
+            parameters=(start or Bert.without_weights(config, pooler=recipe.nsp, nsp=recipe.nsp)).parameter_count(),
             recipe=recipe.name,
             steps=settings.steps,
             stages=tuple(
@@ -112,10 +115,10 @@ class Planner:
         steps = request.steps or steps or 1
         every = max(1, steps // VALIDATIONS)
         default = max(1, TOKENS_AT_ONCE[self.group.device.type] // stage.length)
-        micro = fitting_micro_batch(recipe, request.micro_batch or default, self.group.size)
+        micro = fitting_micro_batch(recipe, min(request.micro_batch or default, self.micro_batch), self.group.size)
         validate_every = request.validate_every or every
         return Settings(
-            shards=str(request.shards),
+            shards=str(request.shards.resolve()),
             corpus=self.corpus_hash,
             model_name=name,
             model=config,
@@ -129,6 +132,7 @@ class Planner:
             log_every=request.log_every or max(1, min(50, steps // 100)),
             validate_every=validate_every,
             save_every=request.save_every or validate_every,
+            save_seconds=0.0 if request.save_every else CHECKPOINT_SECONDS,
             keep=request.keep,
             validation_samples=request.validation_samples,
             precision=self.machine.precision,
@@ -143,7 +147,7 @@ class Planner:
         hours = float(self.request.hours or 0)
         self.watcher.doing(f"timing some steps of {settings.model_name}")
         seconds = self._time_steps(settings)
-        if "batch" not in self.request.change:
+        if "batch" not in self.request.change and settings.recipe.name == "fast":
             per_sample = sum(
                 stage.share * each / stage.batch for stage, each in zip(settings.recipe.stages, seconds, strict=True)
             )
@@ -156,9 +160,6 @@ class Planner:
         steps = steps_that_fit(settings.recipe.stages, seconds, left)
         steps = self.group.from_first(max(steps, 1))
         fitted = self._settings(settings.model_name, settings.model, settings.recipe, steps)
-        if self.request.save_every is None:
-            often = max(1, round(CHECKPOINT_SECONDS / max(seconds)))
-            fitted = replace(fitted, save_every=fitted.validate_every * max(1, often // fitted.validate_every))
         return fitted, tuple(seconds)
 
     def _time_steps(self, settings: Settings) -> tuple[float, ...]:
@@ -173,7 +174,11 @@ class Planner:
                 stepper.step(progress, {})
 
             at_most = min(CALIBRATION_SECONDS, CALIBRATION_SHARE * 3600 * float(self.request.hours or 1))
-            seconds = time_per_step(step, at_most) if self.group.size == 1 else _time_together(step, self.group)
+            try:
+                seconds = time_per_step(step, at_most) if self.group.size == 1 else _time_together(step, self.group)
+            except MemoryLimitError as problem:
+                raise MemoryLimitError(problem.problem, "Give a smaller --micro-batch or --model.") from problem
+            self.micro_batch = min(self.micro_batch, progress.micro_batch)  # less, if memory did not suffice
             times.append(float(self.group.from_first(seconds)))
         return tuple(times)
 

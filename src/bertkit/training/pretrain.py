@@ -17,7 +17,7 @@ import bertkit
 from bertkit import device
 from bertkit.corpus.folder import MANIFEST, CorpusFolder
 from bertkit.device import Machine
-from bertkit.errors import BertkitError, CorpusError, UsageError, WriteError
+from bertkit.errors import BertkitError, CorpusError, InterruptionError, UsageError, WriteError
 from bertkit.files import atomic_file, locked, read_json, refuse_existing, sha256_of, to_json
 from bertkit.model.bert import Bert
 from bertkit.report.page import write_report
@@ -47,30 +47,38 @@ def pretrain(
 ) -> dict[str, float]:
     """Begin a run in a new folder and train it to its end. Started anew by torchrun, it goes on instead."""
     started = time.monotonic()
-    if _restarted() and (out / RUN).exists():
-        return resume(out, machine, watcher)
     with joined(device.apply(machine)) as group:
         watcher = watcher if group.first else Watcher()
-        if group.first and not _restarted():
+        if _goes_on(out, request, group):
+            return _resume(out, group, watcher, started)
+        if group.first:
             _refuse_existing(out, overwrite=overwrite)
         corpus = _open_corpus(request.shards, watcher)
         recipe = make_recipe(request)
         start = _start(request, recipe, corpus, watcher)
         with _claimed(out, group):
+            settings, plan = Planner(request, corpus, group, machine, watcher, started).settle(recipe, start)
             if group.first:
                 _clear(out)
-            settings, plan = Planner(request, corpus, group, machine, watcher, started).settle(recipe, start)
             model = new_model(settings) if start is None else start
             run = _run(out, settings, plan, model, corpus, group, watcher, started)
             run.begin()
             if group.first:  # only now, for from now on there is something to go on from
-                _write_down(out, settings, plan, machine, group, command, corpus)
+                _write_down(out, request, settings, plan, machine, group, command, corpus)
             return _train(run)
 
 
-def resume(out: Path, machine: Machine, watcher: Watcher) -> dict[str, float]:
-    """Go on with a run, from its newest good checkpoint, exactly as if it had never stopped."""
+def resume(out: Path, machine: Machine, watcher: Watcher, *, shards: Path | None = None) -> dict[str, float]:
+    """Go on with a run, from its newest good checkpoint, exactly as if it had never stopped. `shards` says where the
+    corpus is now, if it was moved."""
     started = time.monotonic()
+    with joined(device.apply(machine)) as group:
+        return _resume(out, group, watcher if group.first else Watcher(), started, shards=shards)
+
+
+def _resume(
+    out: Path, group: Group, watcher: Watcher, started: float, *, shards: Path | None = None
+) -> dict[str, float]:
     facts = read_json(out / RUN, WriteError) if (out / RUN).exists() else {}
     if facts.get("format") != FORMAT:
         raise UsageError(
@@ -78,9 +86,8 @@ def resume(out: Path, machine: Machine, watcher: Watcher) -> dict[str, float]:
         )
     settings = Settings.from_json(facts["settings"])
     plan = Plan(**facts["plan"])
-    with joined(device.apply(machine)) as group, _claimed(out, group):
-        watcher = watcher if group.first else Watcher()
-        corpus = _open_corpus(Path(settings.shards), watcher)
+    with _claimed(out, group):
+        corpus = _open_corpus(shards or Path(settings.shards), watcher)
         if (found := sha256_of(corpus.path / MANIFEST)) != settings.corpus:
             raise CorpusError(
                 f"{corpus.path} is not the corpus this run began with: the sha256 of its {MANIFEST} is {found},"
@@ -120,6 +127,10 @@ def _train(run: Run) -> dict[str, float]:
     """Train to the end, or to what stops it; for what is not a bug, a report is written then too."""
     try:
         facts = run.train()
+    except InterruptionError:
+        _report(run)
+        run.group.wait()  # or torchrun, seeing the first process end, would end the others in the middle of it
+        raise
     except BertkitError:
         _report(run)
         raise
@@ -140,6 +151,7 @@ def _report(run: Run) -> None:
 
 def _write_down(
     out: Path,
+    request: Request,
     settings: Settings,
     plan: Plan,
     machine: Machine,
@@ -150,6 +162,7 @@ def _write_down(
     facts: dict[str, Any] = {
         "format": FORMAT,
         "task": "pretrain",
+        "request": request.to_json(),
         "settings": settings.to_json(),
         "plan": plan.to_json(),
         "machine": {**device.describe(machine), "system": platform.platform(), "processes": group.size},
@@ -185,9 +198,13 @@ def _open_corpus(shards: Path, watcher: Watcher) -> CorpusFolder:
     return corpus
 
 
-def _restarted() -> bool:
-    """Whether torchrun has started the processes again after one of them died."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+def _goes_on(out: Path, request: Request, group: Group) -> bool:
+    """Whether torchrun has started the processes again after one died, and there is what they had begun. Each node
+    counts restarts for itself, so any process may know of it; what is begun, the first one says."""
+    restarts = group.sum({"restarts": float(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))})["restarts"]
+    begun = group.first and (out / RUN).exists()
+    same = begun and read_json(out / RUN, WriteError).get("request") == request.to_json()
+    return bool(restarts and group.from_first(same))
 
 
 def _refuse_existing(out: Path, *, overwrite: bool) -> None:
@@ -196,7 +213,9 @@ def _refuse_existing(out: Path, *, overwrite: bool) -> None:
         raise WriteError(
             f"{out} holds a run already", f"Go on with it: bertkit pretrain --resume {out}; or add --overwrite."
         )
-    if not (out / LOCK).exists():
+    ours = {LOCK, "log.jsonl", "times.jsonl", "checkpoints", "model", "tensorboard"}
+    left = (out / LOCK).exists() and all(path.name in ours for path in out.iterdir())
+    if not left:
         refuse_existing(out, overwrite=overwrite)
 
 
@@ -207,14 +226,15 @@ def _claimed(out: Path, group: Group) -> Iterator[None]:
         yield
         return
     out.mkdir(parents=True, exist_ok=True)
-    try:
-        with locked(out / LOCK, f"{out} is being trained by another process"):
+    with locked(out / LOCK, f"{out} is being trained by another process"):
+        try:
             yield
-    finally:
-        if not (out / RUN).exists():  # nothing was begun
-            (out / LOCK).unlink(missing_ok=True)
-            with suppress(OSError):
-                out.rmdir()
+        finally:
+            if not (out / RUN).exists():  # nothing was begun
+                _clear(out)
+                (out / LOCK).unlink(missing_ok=True)
+                with suppress(OSError):
+                    out.rmdir()
 
 
 def _clear(out: Path) -> None:
@@ -222,4 +242,5 @@ def _clear(out: Path) -> None:
     for name in (RUN, "log.jsonl", "times.jsonl", MEMORY):
         (out / name).unlink(missing_ok=True)
     for name in ("checkpoints", "tensorboard"):
-        shutil.rmtree(out / name, ignore_errors=True)
+        if (out / name).exists():
+            shutil.rmtree(out / name)

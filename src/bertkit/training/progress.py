@@ -34,6 +34,8 @@ class Progress:
     skipped: int = 0
     skipped_in_a_row: int = 0
     rollbacks: int = 0
+    returned_to: int | None = None
+    """The step of the checkpoint it last went back to."""
     rate_scale: float = 1.0
     """Halved with each return to a checkpoint."""
     log_bytes: int = 0

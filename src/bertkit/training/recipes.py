@@ -2,7 +2,7 @@
 
 bert()                       the paper's
 fast()                       ours, for a budget of time: docs/pretraining.md has the measured gain of each choice
-bert(batch=64, nsp=False)    the paper's, but for two things
+bert(batch=64)               the paper's, but for one thing
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import importlib.util
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,12 @@ from bertkit.config import BertConfig
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.errors import UsageError, nearest, shortened
 from bertkit.model.presets import PRESETS
+from bertkit.training.parallel import WAYS
 from bertkit.training.recipes import Recipe, recipe_called
+
+USUAL_RATES = {"adamw": 1e-3, "lamb": 5e-3, "muon": 2e-3}
+"""For small models and short runs, from nothing."""
+RATE_OF_A_TRAINED_MODEL = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,23 +45,48 @@ class Request:
     tensorboard: bool = False
 
     def __post_init__(self) -> None:
-        if (self.steps is None) == (self.hours is None):
-            raise UsageError("how long to train is not said", "Give either --hours H or --steps N.")
+        if self.steps is None and self.hours is None:
+            raise UsageError("how long to train is not said", "Give --hours H or --steps N.")
+        if self.steps is not None and self.hours is not None:
+            raise UsageError("both --hours and --steps are given", "Give one of them.")
+        if self.parallel not in WAYS:
+            raise UsageError(
+                f"no way to train in parallel is called {self.parallel!r}", f"There are: {', '.join(WAYS)}."
+            )
+        if self.tensorboard and importlib.util.find_spec("tensorboard") is None:
+            raise UsageError("TensorBoard is not installed", "pip install 'bertkit[tensorboard]'")
         if self.start_from is None and self.extend_vocabulary:
             raise UsageError("--extend-vocabulary has no model to extend", "Give one with --from.")
         if self.start_from is not None and self.model is not None:
             raise UsageError("--model and --from are both given", "The sizes of the model are those of --from.")
+        if self.start_from is not None and "pre_norm" in self.change:
+            raise UsageError("--pre-norm or --post-norm with --from", "A model keeps the norm it was trained with.")
         if self.model is not None and self.model not in PRESETS:
             raise UsageError(
                 f"no model is called {shortened(self.model)}",
                 f"{nearest(self.model, PRESETS)} There are: {', '.join(PRESETS)}; to go on from a folder, use --from.",
             )
 
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "shards": str(self.shards)}
+
 
 def make_recipe(request: Request) -> Recipe:
-    """The recipe that was named, with what was asked to be different."""
+    """The recipe that was named, with what was asked to be different.
+
+    A learning rate is that of the optimizer it is for: another optimizer has another unless it is said, Muon's two
+    rates move together, and a model that has been trained before is not to be thrown back by those for a new one.
+    """
     own = {key: value for key, value in request.change.items() if key in ("batch", "length", "long_length")}
     recipe = recipe_called(request.recipe)(**own)
+    kind = request.change.get("optimizer.kind", "adamw" if request.start_from else recipe.optimizer.kind)
+    if request.start_from:
+        recipe = replace(recipe, optimizer=replace(recipe.optimizer, kind=kind, learning_rate=RATE_OF_A_TRAINED_MODEL))
+    elif kind != recipe.optimizer.kind and kind in USUAL_RATES:
+        recipe = replace(recipe, optimizer=replace(recipe.optimizer, kind=kind, learning_rate=USUAL_RATES[kind]))
+    if (rate := request.change.get("optimizer.learning_rate")) and rate > 0:
+        matrices = recipe.optimizer.matrix_learning_rate * rate / recipe.optimizer.learning_rate
+        recipe = replace(recipe, optimizer=replace(recipe.optimizer, matrix_learning_rate=matrices))
     parts: dict[str, dict[str, Any]] = {"optimizer": {}, "schedule": {}, "masking": {}}
     plain: dict[str, Any] = {}
     for key, value in request.change.items():

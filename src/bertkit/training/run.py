@@ -10,16 +10,18 @@ RUN/report.html, RUN/curves.png
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any
 
 from bertkit.corpus.folder import CorpusFolder
-from bertkit.errors import CheckpointError, InterruptionError, MemoryLimitError, TrainingError
+from bertkit.errors import CheckpointError, InterruptionError, MemoryLimitError, TrainingError, WriteError
 from bertkit.files import atomic_file, read_json, to_json
 from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
 from bertkit.objectives.pretraining import PretrainingData
+from bertkit.report.page import write_report
 from bertkit.training.checkpoint import Checkpoints, Found, Snapshot, read_checkpoint
 from bertkit.training.feed import fitting_micro_batch
 from bertkit.training.guard import LINES, Verdict, diagnosis, does_not_move
@@ -36,7 +38,9 @@ from bertkit.training.watcher import Watcher
 
 FINAL_SAMPLES = 2048
 """Of the last validation; those in between have fewer."""
-REPORT_SECONDS = 3.0
+REPORT_SECONDS, REPORT_EVERY = 3.0, 120.0
+PACE_STEPS = 5
+"""How often a run with a budget of time looks at the clock."""
 MEMORY = "memory.json"
 
 
@@ -65,7 +69,9 @@ class Run:
         self.pace = None if settings.hours is None else self._pace(settings.hours)
         self._seconds_before = 0.0
         self._logged: tuple[int, float] = (0, 0.0)
+        self._saved = self._reported = 0.0
         self._costs = {"validation": 0.0, "saving": 0.0}
+        self._final_samples = min(FINAL_SAMPLES, validation.size(0, settings.recipe.stages[0].length))
 
     def begin(self) -> None:
         """Keep the weights a run begins with, so that it can always go on or go back."""
@@ -76,12 +82,10 @@ class Run:
     def resume(self) -> None:
         """Go on from the newest good checkpoint."""
         found = self._agree_on_checkpoint()
-        if found is None:
-            raise CheckpointError(f"{self.path} has no checkpoint", "Begin anew with --overwrite.")
         for problem in found.problems:
             self.watcher.said(f"damaged, not used and left as it is: {problem}")
         self._load(found.snapshot)
-        self._seconds_before = self.progress.seconds
+        self._seconds_before = self._saved = self.progress.seconds
         self._fit_micro_batch()
         if self.journal is not None:
             for note in self.journal.rewind(self.progress.log_bytes, self.progress.step):
@@ -93,27 +97,43 @@ class Run:
         """To the end, or to the next signal. Gives the last validation, which has more samples than the others."""
         if self.progress.done and self.progress.validation:  # a run that was gone on with after its end
             self.watcher.said("this run is complete; nothing is left to do")
+            weights = weights_of(self.model, keep=self.group.first)
+            if self.group.first:  # a death between the last checkpoint and the model is mended here
+                self._save_model(weights)
             return self.progress.validation
         self.watcher.started(self.plan, self.progress)
         self._logged = self.progress.tokens, self._seconds()
-        with Signals() as signals:
-            if self.progress.step == 0:
-                self._validate()
-            while not self.progress.done:
-                stop = self._step(signals)
-                if stop:
-                    self._save()
-                    raise InterruptionError(
-                        f"stopped after step {self.progress.step} of {self.progress.total_steps}; all of it is saved",
-                        f"Go on with: bertkit pretrain --resume {self.path}",
-                    )
-            return self._finish()
+        with Signals(quiet=not self.group.first) as signals:
+            try:
+                return self._to_the_end(signals)
+            except WriteError as problem:
+                newest = self.checkpoints.steps()[-1]
+                raise WriteError(
+                    f"{problem.problem}; the newest checkpoint is that of step {newest}",
+                    f"{problem.remedy} Then go on with: bertkit pretrain --resume {self.path}",
+                ) from problem
+
+    def _to_the_end(self, signals: Signals) -> dict[str, float]:
+        if self.progress.step == 0:
+            self._validate()
+        while not self.progress.done:
+            if self._step(signals):
+                self._save()
+                start = "bertkit" if self.group.size == 1 else "torchrun ... -m bertkit"
+                raise InterruptionError(
+                    f"stopped after step {self.progress.step} of {self.progress.total_steps}; all of it is saved",
+                    f"Go on with: {start} pretrain --resume {self.path}",
+                )
+        return self._finish()
 
     def _step(self, signals: Signals) -> bool:
         """A step and what is due after it. True if the run is to stop."""
         progress, settings = self.progress, self.settings
         micro = progress.micro_batch
-        own = {"stop": float(signals.received), "seconds": self._seconds() if self.group.first else 0.0}
+        own = {"stop": float(signals.received), "seconds": 0.0, "old": 0.0}
+        if self.group.first:
+            own["seconds"] = self._seconds()
+            own["old"] = float(0 < settings.save_seconds < own["seconds"] - self._saved)
         try:
             verdict, told = self.stepper.step(progress, own)
         except MemoryLimitError:
@@ -127,10 +147,13 @@ class Run:
             return bool(told["stop"])
         if progress.step % settings.log_every == 0 or progress.done:
             self._log()
-        if progress.step % settings.validate_every == 0 and not progress.done:
-            self._validate()
-        if progress.step % settings.save_every == 0 and not progress.done:
-            self._save()
+        if progress.step % PACE_STEPS == 0:
+            self._keep_pace()
+        if not progress.done and verdict is Verdict.GOOD:  # what follows a good step is no checkpoint to go back to
+            if progress.step % settings.validate_every == 0:
+                self._validate()
+            if progress.step % settings.save_every == 0 or told["old"]:
+                self._save()
         return bool(told["stop"])
 
     def _log(self) -> None:
@@ -168,7 +191,6 @@ class Run:
             self.journal.time(times)
         self.watcher.stepped({**record, **times, "total_steps": progress.total_steps})
         self._diagnose()
-        self._keep_pace()
 
     def _validate(self, samples: int | None = None) -> dict[str, float]:
         start = self._seconds()
@@ -181,7 +203,7 @@ class Run:
             micro=progress.micro_batch,
             group=self.group,
         )
-        progress.validation = facts
+        progress.validation = facts if all(map(math.isfinite, facts.values())) else {}
         if self.journal is not None:
             extra = {"perplexity": perplexity(facts["mlm_loss"])}
             self.journal.write({"kind": "validation", "step": progress.step, **facts, **extra})
@@ -199,28 +221,36 @@ class Run:
     def _save(self, score: float | None = None) -> None:
         progress = self.progress
         start = self._seconds()
-        weights, optimizer = weights_of(self.model), self.stepper.optimizers.state()
+        weights = weights_of(self.model, keep=self.group.first)
+        optimizer = self.stepper.optimizers.state(keep=self.group.first)
         if self.journal is not None:
-            progress.log_bytes = self.journal.position()
+            progress.log_bytes, progress.seconds = self.journal.position(), self._seconds()
             snapshot = Snapshot(progress.step, weights, optimizer, progress.to_json())
             self.checkpoints.save(snapshot, score=score or progress.validation.get("mlm_loss"))
             self._save_model(weights)
             self.watcher.saved(progress.step)
+            self._report()
         self.group.wait()
+        self._saved = self._seconds()
         self._took("saving", self._seconds() - start)
 
     def _took(self, what: str, seconds: float) -> None:
         """Time for something else than steps: no part of the speed, and needed once more at the end."""
         self._logged = self._logged[0], self._logged[1] + seconds
         self._costs[what] = seconds
-        if self.pace is not None:
-            times = 1 + FINAL_SAMPLES / self.settings.validation_samples
+        if self.pace is not None and all(self._costs.values()):
+            times = 1 + self._final_samples / min(self.settings.validation_samples, self._final_samples)
             self.pace.at_the_end = times * self._costs["validation"] + self._costs["saving"] + REPORT_SECONDS
+
+    def _report(self) -> None:
+        """Something to look at while it goes; not so often that it costs."""
+        if (self.path / "run.json").exists() and self._seconds() - self._reported > REPORT_EVERY:
+            self._reported = self._seconds()
+            write_report(self.path)
 
     def _save_model(self, weights: dict[str, Any]) -> None:
         parts = {part: getattr(self.model, part) is not None for part in ("pooler", "mlm", "nsp")}
-        tied = self.model.mlm is None or self.model.mlm.decoder is None
-        bare = Bert.without_weights(self.settings.model, **parts, tied=tied)
+        bare = Bert.without_weights(self.settings.model, **parts, tied=self.model.tied)
         bare.load_state_dict(weights, assign=True)
         save_model(
             self.path / "model",
@@ -240,7 +270,7 @@ class Run:
 
     def _finish(self) -> dict[str, float]:
         score = self._validate()["mlm_loss"]  # of the same samples as at all steps before, to find the best
-        facts = self._validate(FINAL_SAMPLES)
+        facts = self._validate(self._final_samples)
         self._save(score)
         if self.journal is not None:
             self.progress.seconds = self._seconds()
@@ -263,21 +293,22 @@ class Run:
                 f" last at step {progress.step}",
                 f"Give a lower --learning-rate, or look at the text around; {self.path / 'log.jsonl'} has each event.",
             )
-        found = self._agree_on_checkpoint()
-        here, place, scale = progress.step, progress.place, progress.rate_scale / 2
-        rollbacks, skipped = progress.rollbacks + 1, progress.skipped
-        if found is None:
-            raise TrainingError(
-                f"the loss or gradient is not finite from step {here} on, before there was any checkpoint",
-                "Give a lower --learning-rate, or look at the text.",
-            )
+        before, here = progress, progress.step
+        found = self._agree_on_checkpoint(before.returned_to)
         self._load(found.snapshot)
-        # with the samples that come next and half the rate: the same again would end the same
-        self.progress.move(place)
-        self.progress.rollbacks, self.progress.skipped, self.progress.skipped_in_a_row = rollbacks, skipped, 0
-        self.progress.rate_scale = scale
+        progress = self.progress
+        # With the samples that come next and half the rate: the same again would end the same.
+        progress.move(before.place)
+        progress.stage, progress.total_steps, progress.micro_batch = (
+            before.stage,
+            before.total_steps,
+            before.micro_batch,
+        )
+        progress.rollbacks, progress.skipped = before.rollbacks + 1, before.skipped
+        progress.rate_scale, progress.returned_to = before.rate_scale / 2, progress.step
+        self._logged = progress.tokens, self._seconds()
         message = f"three bad steps in a row at step {here}: back to {found.path.name}, with half the learning rate"
-        self._note("rollback", message, to=self.progress.step, at=here)
+        self._note("rollback", message, to=progress.step, at=here)
         return True
 
     def _fit_micro_batch(self) -> None:
@@ -296,14 +327,17 @@ class Run:
             with atomic_file(self.path / MEMORY) as file:
                 file.write(to_json({"micro_batch": size}).encode())
 
-    def _agree_on_checkpoint(self) -> Found | None:
-        """The newest good one, as the first process finds it; the others read the same."""
+    def _agree_on_checkpoint(self, tried: int | None = None) -> Found:
+        """The newest good one, as the first process finds it; the others read the same. If the run has gone back to it
+        before, in vain, then the one before it: the weights may have been spoiled when it was made."""
         found = self.checkpoints.newest() if self.group.first else None
+        if found and found.snapshot.step == tried:
+            found = self.checkpoints.newest(before=tried) or found
         name = self.group.from_first(found.path.name if found else None)
-        if self.group.first or name is None:
-            return found
+        if name is None:
+            raise CheckpointError(f"{self.path} has no checkpoint", "Begin anew with --overwrite.")
         path = self.checkpoints.folder / name
-        return Found(read_checkpoint(path), path, [])
+        return found or Found(read_checkpoint(path), path, [])
 
     def _load(self, snapshot: Snapshot) -> None:
         load_weights(self.model, snapshot.weights)
@@ -325,7 +359,9 @@ class Run:
         self.progress.seconds, total = self.group.from_first([self.progress.seconds, planned])
         if abs(total - self.progress.total_steps) > 0.005 * self.progress.total_steps:
             before, self.progress.total_steps = self.progress.total_steps, total
-            self._note("plan", f"{total:,} steps instead of {before:,}, by the pace so far")
+            message = f"{total:,} steps instead of {before:,}, by the pace so far"
+            self._event("plan", message)
+            self.watcher.said(message)
 
     def _pace(self, hours: float) -> Pace:
         return Pace(self.settings.recipe.stages, self.plan.seconds_per_step, hours)

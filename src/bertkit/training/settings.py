@@ -32,6 +32,8 @@ class Settings:
     log_every: int = 10
     validate_every: int = 100
     save_every: int = 100
+    save_seconds: float = 0.0
+    """A checkpoint is also made when the last is this old; 0: by steps only."""
     keep: int = 2
     validation_samples: int = 256
     precision: str = "float32"

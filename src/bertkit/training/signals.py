@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from types import FrameType, TracebackType
@@ -11,8 +12,9 @@ from typing import Any, Self
 class Signals:
     """While the block runs, `received` tells whether a signal has come."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         self.received = False
+        self.quiet = quiet
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -29,6 +31,8 @@ class Signals:
     def _receive(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         self.received = True
         self._restore()
+        if not self.quiet:  # a plain write, which a handler may do at any moment
+            os.write(2, b"\nfinishing this step and saving; once more stops at once\n")
 
     def _restore(self) -> None:
         for number, handler in self._before.items():

@@ -22,6 +22,8 @@ def matmul_rate(device: torch.device, seconds: float = 0.5, dtype: torch.dtype =
         a @ b
         if device.type == "cuda":
             torch.cuda.synchronize(device)
+        elif device.type == "mps":
+            torch.mps.synchronize()
         best = max(best, 2 * SIZE**3 / (time.perf_counter() - start))
         tried += 1
     return best

@@ -47,8 +47,7 @@ def starting_model(
         )
     config = replace(old.config, hidden_dropout_prob=recipe.dropout, attention_probs_dropout_prob=recipe.dropout)
     torch.manual_seed(seed)
-    tied = old.mlm is None or old.mlm.decoder is None
-    model = Bert(config, pooler=recipe.nsp, nsp=recipe.nsp, tied=tied)
+    model = Bert(config, pooler=recipe.nsp, nsp=recipe.nsp, tied=old.tied)
     known = old.state_dict()
     if new := sorted({name.split(".")[0] for name in model.state_dict() if name not in known}):
         notes.append(f"{start_from} has no {' and no '.join(new)}: begun anew")
