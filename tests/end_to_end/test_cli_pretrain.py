@@ -13,6 +13,7 @@ from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
 from bertkit.model.presets import bert_tiny
 from bertkit.text.extend import extend_vocabulary
+from bertkit.text.sample import draw_sample
 from corpora import RECIPE, lines_of
 from pretraining import Pretraining
 
@@ -80,12 +81,13 @@ def test_the_ablations_of_the_paper(shards: Path, tmp_path: Path, pretrained):
 
 
 def test_the_recipe_of_the_paper_is_its_model(shards: Path, tmp_path: Path, pretrained):
-    pretrained(shards, "--recipe", "bert", "--long-length", 64, "--steps", 4, "--out", tmp_path / "run", *TINY)
+    steps = ("--steps", 20, "--log-every", 1, "--long-length", 64)
+    pretrained(shards, "--recipe", "bert", *steps, "--out", tmp_path / "run", *TINY)
     config = json.loads((tmp_path / "run" / "model" / "config.json").read_text())
     assert config["model_type"] == "bert"
     assert config["hidden_dropout_prob"] == 0.1
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
-    assert [record["length"] for record in log if record["kind"] == "step"] == [32, 32, 32, 32]
+    assert [record["length"] for record in log if record["kind"] == "step"] == 18 * [32] + 2 * [64]
 
 
 @pytest.mark.parametrize(
@@ -94,6 +96,22 @@ def test_the_recipe_of_the_paper_is_its_model(shards: Path, tmp_path: Path, pret
 def test_options_that_change_how(shards: Path, tmp_path: Path, option: tuple[str, ...], pretrained):
     result, _ = pretrained(shards, "--steps", 2, *option, "--out", tmp_path / "run", *TINY)
     assert result["mlm_loss"] > 0
+
+
+def test_a_model_goes_on_with_what_it_knows(shards: Path, tmp_path: Path, pretrained):
+    pretrained(shards, "--steps", 30, "--out", tmp_path / "first", *TINY)
+    options = [option for option in TINY if option not in ("--model", "bert-tiny")]
+    pretrained(shards, "--from", tmp_path / "first" / "model", "--steps", 20, "--out", tmp_path / "second", *options)
+    first, second = (validations(tmp_path / name) for name in ("first", "second"))
+    assert second[0] == pytest.approx(first[-2], abs=1e-5), "the first loss is the last one of the model before"
+    assert first[0] - first[-2] > 0.5
+    assert second[-2] < second[0] + 0.05, "and nothing of it is lost"
+
+
+def validations(run: Path) -> list[float]:
+    """The last but one has as many samples as those before, the last has more."""
+    records = map(json.loads, (run / "log.jsonl").read_text().splitlines())
+    return [record["mlm_loss"] for record in records if record["kind"] == "validation"]
 
 
 def test_a_model_goes_on_in_a_new_domain_with_new_words(
@@ -105,7 +123,7 @@ def test_a_model_goes_on_in_a_new_domain_with_new_words(
     save_model(old, Bert(bert_tiny(vocab_size=tokenizer.vocab_size)).eval(), tokenizer)
     texts = [line + " zyxopathy of the quuxiform blorbit" for line in english[:400]]
     documents = ["\n".join(texts[start : start + 8]) for start in range(0, 400, 8)]
-    extended = extend_vocabulary(tokenizer, texts, add=3)
+    extended = extend_vocabulary(tokenizer, draw_sample(texts), add=3)
     assert extended.added
     prepare([lines_of(documents, tmp_path / "t.jsonl")], extended.tokenizer, tmp_path / "shards", recipe=RECIPE)
     options = ("--steps", 2, "--batch", 8, "--length", 32, "--validation-samples", 8)
@@ -122,8 +140,9 @@ def test_a_model_goes_on_in_a_new_domain_with_new_words(
     ("arguments", "says"),
     [
         (("--steps", 2, "--model", "bert-mimi"), "Did you mean 'bert-mini'?"),
-        ((), "Give either --hours H or --steps N"),
-        (("--steps", 2, "--hours", 1), "Give either --hours H or --steps N"),
+        ((), "Give --hours H or --steps N"),
+        (("--steps", 2, "--hours", 1), "both --hours and --steps are given"),
+        (("--steps", 2, "--from", "x", "--pre-norm"), "keeps the norm it was trained with"),
         (("--steps", 2, "--left-to-right"), "Add --no-nsp"),
         (("--steps", 2, "--recipe", "fats"), "Did you mean 'fast'?"),
         (("--steps", 2, "--mask", "words"), "Did you mean 'word'?"),
@@ -149,4 +168,5 @@ def test_a_folder_that_is_no_corpus_is_refused(tmp_path: Path, refused):
     assert "no prepared corpus" in refused(3, tmp_path, "--steps", 2, "--out", tmp_path / "run")
     assert "no corpus is named" in refused(2, "--steps", 2, "--out", tmp_path / "run")
     assert "Add --out RUN" in refused(2, tmp_path, "--steps", 2)
-    assert "Give only: bertkit pretrain --resume RUN" in refused(2, tmp_path, "--resume", tmp_path / "run")
+    assert "and --steps is given" in refused(2, "--steps", 3, "--resume", tmp_path / "run")
+    assert "is no run" in refused(2, "--resume", tmp_path / "run")

@@ -71,19 +71,19 @@ def epoch_ends(run: Path) -> list[int]:
     return [after["step"] for before, after in pairwise(steps) if after["epoch"] > before["epoch"]]
 
 
-@pytest.mark.parametrize("moment", ["before the first checkpoint", "inside an epoch", "at the end of an epoch"])
+@pytest.mark.parametrize("moment", ["in the first interval", "inside an epoch", "at the end of an epoch"])
 def test_a_killed_run_ends_with_the_same_bytes(tmp_path: Path, corpus: Path, undisturbed: Path, moment: str):
     ends = [
         step for step in epoch_ends(undisturbed) if SAVE_EVERY < step < STEPS - 3 and step % SAVE_EVERY not in (0, 9)
     ]
     assert len(ends) >= 2
     inside = next(step for step in range(25, STEPS) if step % SAVE_EVERY == 5 and step not in ends)
-    step = {"before the first checkpoint": 4, "inside an epoch": inside, "at the end of an epoch": ends[1]}[moment]
+    step = {"in the first interval": 4, "inside an epoch": inside, "at the end of an epoch": ends[1]}[moment]
     run = tmp_path / "run"
     begin(corpus, run).kill_when(lambda: logged(run) >= step)
     assert logged(run) < STEPS
     ended = finished(go_on(run))
-    assert ("going on from step-" in ended.stderr) == (moment != "before the first checkpoint")
+    assert ("going on from step-00000000" in ended.stderr) == (moment == "in the first interval")
     assert result(run) == result(undisturbed)
 
 
@@ -253,11 +253,12 @@ def test_a_flipped_bit_costs_one_interval(copy: Path, undisturbed: Path):
 
 @pytest.fixture
 def small_disk(tmp_path: Path, undisturbed: Path) -> Iterator[Path]:
-    """A file system with room for a model, one checkpoint and half of another."""
+    """A file system with room for the first checkpoint, which has no optimizer yet, one more and half of another, and
+    for the model twice while it is replaced."""
     model, checkpoint = (size(undisturbed / name) for name in ("model", f"checkpoints/step-{STEPS:08d}"))
     place = tmp_path / "disk"
     place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={model + 3 * checkpoint // 2}", "tmpfs", str(place)]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={3 * model + 4 * checkpoint // 3}", "tmpfs", str(place)]
     if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode != 0:
         pytest.skip("a small file system can only be mounted by root")
     yield place
@@ -275,7 +276,8 @@ def test_a_full_disk_leaves_the_checkpoint_before(small_disk: Path, tmp_path: Pa
     assert "Traceback" not in ended.stderr
     assert f"the newest checkpoint, step-{SAVE_EVERY:08d}, is untouched" in ended.stderr
     assert "The disk is full" in ended.stderr
-    assert saved_steps(run) == [SAVE_EVERY]
+    assert saved_steps(run) == [0, SAVE_EVERY]
+    assert f"bertkit pretrain --resume {run}" in ended.stderr
     assert not temporaries(run)
     subprocess.run(["mount", "-o", "remount,size=200m", str(small_disk)], check=True)
     finished(Pretraining(said, "--resume", run))

@@ -147,15 +147,16 @@ def test_after_three_returns_the_run_gives_up(shards: Path, tmp_path: Path, monk
         train(shards, run)
     assert events(run) == (["skipped"] * 3 + ["rollback"]) * 3 + ["skipped"] * 3
     assert len(set(losses.weights[12:15])) == 1
-    assert set(losses.weights[15:]) == {losses.weights[10]}
+    assert set(losses.weights[15:18]) == {losses.weights[10]}
+    assert set(losses.weights[18:]) == {losses.weights[5]}, "tried in vain, so the one before it"
+    assert saved_steps(run) == [5]
     assert "not finite" in (run / "report.html").read_text()
-    assert saved_steps(run)[-1] == 10
     assert all_finite(run)
 
 
 def test_bad_from_the_start_is_said(shards: Path, tmp_path: Path, monkeypatch):
     Losses(monkeypatch, lambda _: True)
-    with pytest.raises(TrainingError, match="before there was any checkpoint"):
+    with pytest.raises(TrainingError, match="not finite again after 3 returns"):
         train(shards, tmp_path / "run")
     assert (tmp_path / "run" / "report.html").exists()
 
@@ -190,9 +191,7 @@ def test_out_of_memory_halves_the_micro_batch_and_keeps_the_batch(shards: Path, 
 
 def test_out_of_memory_with_one_sample_is_said(shards: Path, tmp_path: Path, monkeypatch):
     Memory(monkeypatch, 0)
-    with pytest.raises(
-        UsageError, match=r"out of memory with micro-batches of 1 x 32 tokens.*--gradient-checkpointing"
-    ):
+    with pytest.raises(UsageError, match=r"out of memory with a single sequence at once.*--gradient-checkpointing"):
         train(shards, tmp_path / "run")
 
 
@@ -202,7 +201,7 @@ def test_each_return_halves_the_rate_again(shards: Path, tmp_path: Path, monkeyp
     assert events(run).count("rollback") == 2
     steps = [record["learning_rate"] for record in records(run, "step") if record["step"] == 11]
     usual = next(record["learning_rate"] for record in records(clean[0], "step") if record["step"] == 11)
-    assert [usual / rate for rate in steps] == [1, 2, 4]
+    assert [round(usual / rate, 6) for rate in steps] == [1, 2, 4]
 
 
 class StopBefore(Watcher):

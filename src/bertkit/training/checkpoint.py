@@ -131,6 +131,12 @@ class Checkpoints:
             )
         return None
 
+    def remove_after(self, step: int) -> None:
+        """Give up those after a step, whose weights have turned out to lead nowhere."""
+        for folder in self._folders():
+            if _step(folder) > step:
+                remove_folder(folder)
+
     def steps(self) -> list[int]:
         """The steps of all checkpoints, damaged ones too, in ascending order."""
         return sorted(_step(folder) for folder in self._folders() if (folder / MANIFEST).exists())

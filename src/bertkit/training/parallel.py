@@ -19,6 +19,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from bertkit.training.optimizers import spread_like, whole_copies
@@ -75,7 +76,17 @@ def joined(device: torch.device) -> Iterator[Group]:
     if device.type == "cuda":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    if os.environ.get("GROUP_WORLD_SIZE", "1") == "1":
+        # torchrun may keep one store for all its restarts, in which the addresses of dead processes stand; so each has
+        # a corner of its own. Nodes count restarts apart: for several, the documentation asks for a new store instead.
+        store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
+        store = dist.PrefixStore(  # type: ignore[attr-defined]
+            f"bertkit/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store
+        )
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
+    else:
+        dist.init_process_group(backend, timeout=PATIENCE)
     yield Group(dist.get_rank(), dist.get_world_size(), device)
     dist.destroy_process_group()  # not after an error: it would wait for processes that may be dead
 

@@ -107,9 +107,9 @@ class Run:
             try:
                 return self._to_the_end(signals)
             except WriteError as problem:
-                newest = self.checkpoints.steps()[-1]
+                newest = f"; the newest checkpoint is that of step {self.checkpoints.steps()[-1]}"
                 raise WriteError(
-                    f"{problem.problem}; the newest checkpoint is that of step {newest}",
+                    problem.problem + ("" if "checkpoint" in problem.problem else newest),
                     f"{problem.remedy} Then go on with: bertkit pretrain --resume {self.path}",
                 ) from problem
 
@@ -331,8 +331,9 @@ class Run:
         """The newest good one, as the first process finds it; the others read the same. If the run has gone back to it
         before, in vain, then the one before it: the weights may have been spoiled when it was made."""
         found = self.checkpoints.newest() if self.group.first else None
-        if found and found.snapshot.step == tried:
-            found = self.checkpoints.newest(before=tried) or found
+        if found and found.snapshot.step == tried and (earlier := self.checkpoints.newest(before=tried)):
+            found = earlier
+            self.checkpoints.remove_after(earlier.snapshot.step)
         name = self.group.from_first(found.path.name if found else None)
         if name is None:
             raise CheckpointError(f"{self.path} has no checkpoint", "Begin anew with --overwrite.")
