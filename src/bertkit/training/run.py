@@ -102,6 +102,8 @@ class Run:
                 self._save_model(weights)
             return self.progress.validation
         self.watcher.started(self.plan, self.progress)
+        if self.settings.compiled:
+            self.watcher.said("the first steps take minutes: the model is compiled during them")
         self._logged = self.progress.tokens, self._seconds()
         with Signals(quiet=not self.group.first) as signals:
             try:
