@@ -34,10 +34,12 @@ Fault = Callable[[Any, Tensor], Tensor]
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def torch_as_before() -> Iterator[None]:
+    """A run sets torch up for itself: its threads, and denormal numbers flushed."""
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
+    torch.set_flush_denormal(False)
 
 
 class Losses:

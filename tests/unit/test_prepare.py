@@ -227,3 +227,10 @@ def test_special_tokens_are_never_in_shards(tmp_path: Path, tokenizer: Tokenizer
     special = {tokenizer.backend.token_to_id(token) for token in tokenizer.specials.values()} - {tokenizer.unk_id}
     assert not special & set(corpus.shards("train")[0].tokens.tolist())
     assert re.search("mask", corpus.tokenizer.decode(corpus.shards("train")[0].tokens.tolist()))
+
+
+def test_the_tokenizer_that_is_given_stays_as_it_is(tmp_path: Path, english: list[str], tokenizer: Tokenizer):
+    """In a corpus "[MASK]" is text, and elsewhere it is a mask."""
+    assert tokenizer.encode("a [MASK]").ids[2] == tokenizer.mask_id
+    prepare([lines_of(["\n".join(english[:9])], tmp_path / "t.jsonl")], tokenizer, tmp_path / "out", recipe=RECIPE)
+    assert tokenizer.encode("a [MASK]").ids[2] == tokenizer.mask_id

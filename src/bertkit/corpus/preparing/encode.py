@@ -6,12 +6,14 @@ for a whole block of documents at once. Tokenizers not built in BERT's way encod
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
+import tokenizers
 
 from bertkit.corpus.shards import Array, token_dtype
 from bertkit.text.chinese import han_word_starts
@@ -42,8 +44,10 @@ class EncodedDocuments(NamedTuple):
 
 class DocumentEncoder:
     def __init__(self, tokenizer: Tokenizer, *, segment_chinese: bool) -> None:
+        tokenizer = copy.copy(tokenizer)  # the one given stays as it is
+        tokenizer.backend = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
+        tokenizer.backend.encode_special_tokens = True  # "[MASK]" in a text is four words about BERT, not a mask
         self.tokenizer = tokenizer
-        self.tokenizer.backend.encode_special_tokens = True  # "[MASK]" in a text is four words about BERT, not a mask
         self._table = ChunkTable(tokenizer) if cuts_as_bert_does(tokenizer) else None
         self.segment_chinese = segment_chinese and self._table is not None and self._table.sets_han_apart
         self._dtype = token_dtype(tokenizer.vocab_size)
