@@ -23,7 +23,7 @@ PRIOR, LOOK = 0.03, 0.01
 STEPS_WANTED = 1500
 """A batch is so large that about this many steps fit, within limits: fewer steps of a larger batch learn less, as long
 as the gradient of a small one is good enough."""
-SMALLEST_BATCH, LARGEST_BATCH = 16, 256
+SMALLEST_BATCH, LARGEST_BATCH = 32, 256
 TOKENS_PER_WEIGHT = 2.0
 """A model is worth its size if it sees this many tokens for each weight inside its blocks."""
 

@@ -41,7 +41,8 @@ from bertkit.training.watcher import Watcher
 
 TOKENS_AT_ONCE = {"cpu": 4096, "cuda": 32_768, "mps": 8192}
 """How large a micro-batch is unless the user says: more does not make it faster."""
-VALIDATIONS = 20
+VALIDATIONS, FEWEST_VALIDATIONS, VALIDATION_SHARE = 20, 5, 0.03
+"""How often a run looks at held-out text; with hours, so often that it takes this share of them."""
 CHECKPOINT_SECONDS = 300.0
 
 
@@ -160,6 +161,12 @@ class Planner:
         steps = steps_that_fit(settings.recipe.stages, seconds, left)
         steps = self.group.from_first(max(steps, 1))
         fitted = self._settings(settings.model_name, settings.model, settings.recipe, steps)
+        if self.request.validate_every is None:
+            # A pass forward takes about a third of a step's time.
+            once = seconds[0] / fitted.recipe.stages[0].batch / 3 * fitted.validation_samples
+            often = min(VALIDATIONS, max(FEWEST_VALIDATIONS, int(VALIDATION_SHARE * 3600 * hours / once)))
+            every = max(1, steps // often)
+            fitted = replace(fitted, validate_every=every, save_every=self.request.save_every or every)
         return fitted, tuple(seconds)
 
     def _time_steps(self, settings: Settings) -> tuple[float, ...]:

@@ -100,7 +100,7 @@ def fast(*, batch: int = 32, length: int = 128, long_length: int = 0) -> Recipe:
         schedule=Schedule(shape="linear", warmup=0.05, decay=0.95),
         masking=Masking(),
         dropout=0.0,
-        pre_norm=True,
+        pre_norm=False,
     )
 
 
