@@ -70,6 +70,7 @@ class Run:
         self._seconds_before = 0.0
         self._logged: tuple[int, float] = (0, 0.0)
         self._saved = self._reported = 0.0
+        self._told_steps = settings.steps
         self._costs = {"validation": 0.0, "saving": 0.0}
         self._final_samples = min(FINAL_SAMPLES, validation.size(0, settings.recipe.stages[0].length))
 
@@ -364,7 +365,9 @@ class Run:
             before, self.progress.total_steps = self.progress.total_steps, total
             message = f"{total:,} steps instead of {before:,}, by the pace so far"
             self._event("plan", message)
-            self.watcher.said(message)
+            if abs(total - self._told_steps) > 0.1 * self._told_steps:  # small corrections come all the time
+                self._told_steps = total
+                self.watcher.said(message)
 
     def _pace(self, hours: float) -> Pace:
         return Pace(self.settings.recipe.stages, self.plan.seconds_per_step, hours)
