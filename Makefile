@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet --con
 
 help:
 	@echo "make demo      raw text to a BERT that has learned from it, offline, in some three minutes"
-	@echo "make test      the test suite; make test-all adds the slow tests"
+	@echo "make test      the test suite, on WORKERS=2 cores; make test-all adds the slow tests"
 	@echo "make lint      ruff and mypy (strict); make format applies ruff's fixes"
 	@echo "make bench     the benchmarks, side by side with other libraries (DATA=folder)"
 	@echo "make clean     remove .venv and what the demo made"
@@ -16,11 +16,15 @@ help:
 demo: $(VENV)/.runtime
 	$(BIN)/bertkit demo
 
+# Tests of one file stay together: many share a fixture that takes long to make.
+WORKERS ?= 2
+PYTEST  := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-all: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "slow or not slow"
+	$(PYTEST) -m "slow or not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

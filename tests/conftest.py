@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test may reach for the network
+if "PYTEST_XDIST_WORKER" in os.environ:  # threads that wait for a core taken by another worker cost more than they give
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch
@@ -20,7 +23,24 @@ from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train_wordpiece
 from corpora import lines_of, many_files
 
+THREADS = torch.get_num_threads()
 CHINESE = ["我们喜欢学习自然语言处理。", "注意力机制让模型看到整个句子。", "苹果公司发布了新手机，他吃了一个苹果。"]
+
+
+@pytest.fixture(autouse=True)
+def torch_as_it_starts() -> Iterator[None]:
+    """A run in this process sets torch up for itself: its threads, and denormal numbers flushed.
+
+    Both before and after a test: a fixture of the session may do it too, whichever test happens to ask for it first.
+    """
+    _torch_as_it_starts()
+    yield
+    _torch_as_it_starts()
+
+
+def _torch_as_it_starts() -> None:
+    torch.set_num_threads(THREADS)
+    torch.set_flush_denormal(False)
 
 
 @pytest.fixture(scope="session")

@@ -9,14 +9,13 @@ import itertools
 import math
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from torch import Tensor
 
 from bertkit import device
@@ -31,15 +30,6 @@ from pretraining import events, records, saved_steps
 
 STEPS, SAVE_EVERY = 25, 5
 Fault = Callable[[Any, Tensor], Tensor]
-
-
-@pytest.fixture(autouse=True)
-def torch_as_before() -> Iterator[None]:
-    """A run sets torch up for itself: its threads, and denormal numbers flushed."""
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-    torch.set_flush_denormal(False)
 
 
 class Losses:
