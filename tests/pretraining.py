@@ -40,12 +40,13 @@ class Ended(NamedTuple):
 class Pretraining:
     """`bertkit pretrain` with the given arguments, running. What it says goes to files in `place`."""
 
-    def __init__(self, place: Path, *arguments: object) -> None:
+    def __init__(self, place: Path, *arguments: object, dies_in_pass: int | None = None) -> None:
+        """`dies_in_pass`: kill -9 itself instead of computing this pass (a micro-batch of training) of the run."""
         place.mkdir(parents=True, exist_ok=True)
         number = next(_numbers)
         self.files = (place / f"{number}.stdout", place / f"{number}.stderr")
         words = ["bertkit", "pretrain", *map(str, arguments), *map(str, ONE_THREAD)]
-        self.process: BaseProcess = _context.Process(target=_main, args=(words, *map(str, self.files)))
+        self.process: BaseProcess = _context.Process(target=_main, args=(words, *map(str, self.files), dies_in_pass))
         self.process.start()
         assert self.process.pid is not None
         self.pid: int = self.process.pid
@@ -80,14 +81,29 @@ class Pretraining:
         return Ended(self.process.exitcode, *(file.read_text() for file in self.files))
 
 
-def _main(words: list[str], stdout: str, stderr: str) -> None:
+def _main(words: list[str], stdout: str, stderr: str, dies_in_pass: int | None) -> None:
     for number, name in ((1, stdout), (2, stderr)):
         file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, number)
     sys.argv = words
+    if dies_in_pass is not None:
+        _die_in(dies_in_pass)
     from bertkit.cli import main
 
     main()
+
+
+def _die_in(fatal: int) -> None:
+    from bertkit.training.loop import Learner
+
+    passes, forward = itertools.count(1), Learner.forward
+
+    def forward_or_die(self: Learner, *arguments: Any) -> Any:
+        if self.training and next(passes) == fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return forward(self, *arguments)
+
+    Learner.forward = forward_or_die  # type: ignore[method-assign]
 
 
 def logged(run: Path) -> int:

@@ -37,9 +37,16 @@ def corpus(tmp_path_factory: pytest.TempPathFactory, english: list[str], tokeniz
     return prepare([lines_of(documents, folder / "text.jsonl")], tokenizer, folder / "shards", recipe).path
 
 
-def begin(corpus: Path, run: Path, *more: object, steps: int = STEPS, save_every: int = SAVE_EVERY) -> Pretraining:
-    lengths = ("--steps", steps, "--save-every", save_every)
-    return Pretraining(run.parent / "said", corpus, "--out", run, *ACCUMULATED, *lengths, *more)
+def begin(
+    corpus: Path,
+    run: Path,
+    *more: object,
+    steps: int = STEPS,
+    save_every: int = SAVE_EVERY,
+    dies_in_pass: int | None = None,
+) -> Pretraining:
+    words = (corpus, "--out", run, *ACCUMULATED, "--steps", steps, "--save-every", save_every, *more)
+    return Pretraining(run.parent / "said", *words, dies_in_pass=dies_in_pass)
 
 
 def go_on(run: Path) -> Pretraining:
@@ -98,6 +105,25 @@ def test_three_kills_in_a_row(tmp_path: Path, corpus: Path, undisturbed: Path):
     assert result(run) == result(undisturbed)
     times = [json.loads(line) for line in (run / "times.jsonl").read_text().splitlines()]
     assert [each["event"] for each in times if "event" in each][-2:] == ["resumed", "finished"]
+
+
+def test_a_death_between_the_micro_batches_of_a_step_leaves_no_trace(tmp_path: Path, corpus: Path, undisturbed: Path):
+    """A batch of 8 is four micro-batches; the run dies when two of step 14 are added up."""
+    run = tmp_path / "run"
+    dies = begin(corpus, run, dies_in_pass=13 * 4 + 3).end()
+    assert dies.returncode == -signal.SIGKILL
+    assert logged(run) == 13
+    finished(go_on(run))
+    assert result(run) == result(undisturbed)
+
+
+@pytest.mark.parametrize("more", [("--recipe", "fast"), ("--optimizer", "lamb")])
+def test_every_optimizer_goes_on_as_if_nothing_had_happened(tmp_path: Path, corpus: Path, more: tuple[str, str]):
+    whole, cut = tmp_path / "whole" / "run", tmp_path / "cut" / "run"
+    finished(begin(corpus, whole, *more, steps=16, save_every=5))
+    assert begin(corpus, cut, *more, steps=16, save_every=5, dies_in_pass=12 * 4 + 2).end().returncode < 0
+    finished(go_on(cut))
+    assert result(cut) == result(whole)
 
 
 @pytest.mark.slow

@@ -160,7 +160,7 @@ class Memory:
         real = module.terms
 
         def terms(model: Any, batch: Any) -> dict[str, Term]:
-            if model.training and batch.samples > samples:
+            if model.training and batch.sequences > samples:
                 raise RuntimeError(
                     "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
                 )

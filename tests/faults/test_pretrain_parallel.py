@@ -105,6 +105,17 @@ def test_two_processes_compute_what_one_does_for_long(tmp_path: Path, shards: Pa
     assert_close(double, single)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["ddp", "fsdp"])
+@pytest.mark.parametrize("more", [("--recipe", "fast"), ("--optimizer", "lamb")])
+def test_every_optimizer_does_the_same_on_two_processes(tmp_path: Path, shards: Path, way: str, more: tuple[str, str]):
+    """Muon and LAMB look at whole matrices, of which with FSDP each process has only a share."""
+    single, double = tmp_path / "single", tmp_path / "double"
+    alone(single, *settings(shards, single, 12, *more))
+    finished(torchrun(2, *settings(shards, double, 12, *more, "--parallel", way)))
+    assert_close(double, single)
+
+
 @pytest.mark.parametrize("then", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_run_stopped_on_two_goes_on_with_another_number(tmp_path: Path, shards: Path, one: Path, then: int):
     run = tmp_path / "run"

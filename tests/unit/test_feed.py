@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertkit.corpus.sampling.order import Choice
 from bertkit.errors import UsageError
-from bertkit.objectives.pretraining import Choice
 from bertkit.training.feed import Feed, Place, micro_batches, share, take
 
 

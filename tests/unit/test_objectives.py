@@ -13,12 +13,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertkit.corpus.folder import CorpusFolder
+from bertkit.corpus.sampling.order import Choice
 from bertkit.model.bert import Bert
 from bertkit.model.presets import bert_tiny
 from bertkit.objectives.masking import Masking
 from bertkit.objectives.mlm import PLACES_AT_ONCE, masked_word_term
 from bertkit.objectives.nsp import next_sentence_term
-from bertkit.objectives.pretraining import Batch, Choice, PretrainingData, terms
+from bertkit.objectives.pretraining import Batch, PretrainingData, terms
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.training.feed import micro_batches
 from bertkit.training.loop import Learner
@@ -193,7 +194,7 @@ def test_counts_and_places_are_those_of_the_samples(
     choices = some(30)
     batch = data.batch(choices, LENGTH)
     samples = [data.sample(choice, LENGTH) for choice in choices]
-    assert batch.samples == 30
+    assert batch.sequences == 30
     assert batch.tokens == sum(len(sample) for sample, _ in samples)
     hidden = sum(len(masked.positions) for _, masked in samples)
     assert batch.counts == ({"mlm": hidden, "nsp": 30} if nsp else {"mlm": hidden})

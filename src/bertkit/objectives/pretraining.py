@@ -7,10 +7,8 @@ worker, now or after a restart.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,11 +16,12 @@ from torch import Tensor
 
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.sampling.keyed import key
+from bertkit.corpus.sampling.order import Choice
 from bertkit.corpus.sampling.pairs import Pairs
 from bertkit.corpus.sampling.samples import Sample
 from bertkit.corpus.sampling.sequences import Sequences
-from bertkit.corpus.shards import Array
 from bertkit.model.bert import Bert
+from bertkit.model.inputs import Inputs, lay_out
 from bertkit.objectives.masking import Masked, Masking, Vocabulary, mask
 from bertkit.objectives.mlm import masked_word_term
 from bertkit.objectives.nsp import next_sentence_term
@@ -33,27 +32,14 @@ EPOCHS_OPEN = 2
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Samples for one pass through the model, packed one after another or padded side by side.
+class Batch(Inputs):
+    """Samples with hidden words."""
 
-    Places are counted through the whole batch: row `place` of the encoder's output seen as one long list of vectors.
-    """
-
-    ids: Tensor
-    segments: Tensor
-    runs: tuple[tuple[int, int], ...] | None
-    """Of a packed batch, as `Encoder.packed` wants it; None if it is padded."""
-    seen: Tensor | None
-    """Of a padded batch: 1 where a token is, 0 where it is filled up; None if nothing is."""
     hidden: Tensor
     """The places of the hidden words."""
     labels: Tensor
-    firsts: Tensor
-    """The places of the [CLS]."""
     random: Tensor | None
     """For each pair 0 if B goes on where A ends, 1 if it is random; None without pairs."""
-    tokens: int
-    """Without padding."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -61,38 +47,14 @@ class Batch:
         counts = {"mlm": len(self.labels)}
         return counts if self.random is None else {**counts, "nsp": len(self.random)}
 
-    @property
-    def samples(self) -> int:
-        return len(self.firsts)
-
-    def to(self, device: torch.device) -> Batch:
-        if device.type == "cpu":
-            return self
-        names = ("ids", "segments", "seen", "hidden", "labels", "firsts", "random")
-        moved: dict[str, Any] = {}
-        for name in names:
-            tensor = getattr(self, name)
-            moved[name] = None if tensor is None else tensor.to(device, non_blocking=True)
-        return replace(self, **moved)
-
 
 def terms(model: Bert, batch: Batch) -> dict[str, Term]:
     """The losses of a batch, by name."""
-    if batch.runs is not None:
-        x_TD = model.encoder.packed(batch.ids, batch.runs, batch.segments).last
-    else:
-        x_TD = model.encoder(batch.ids, batch.seen, batch.segments).last.flatten(0, 1)
+    x_TD = batch.through(model.encoder)
     losses = {"mlm": masked_word_term(model, x_TD[batch.hidden], batch.labels)}
     if batch.random is not None:
         losses["nsp"] = next_sentence_term(model, x_TD[batch.firsts], batch.random)
     return losses
-
-
-class Choice(NamedTuple):
-    """One sample: which, and in which epoch, for each epoch masks anew."""
-
-    epoch: int
-    number: int
 
 
 class PretrainingData:
@@ -125,8 +87,8 @@ class PretrainingData:
         return sample, mask(sample, self.masking, self.vocabulary, key("mask", self.seed, choice.epoch, choice.number))
 
     def batch(self, choices: Sequence[Choice], length: int) -> Batch:
-        together = packed if self.packed else padded
-        return together([self.sample(choice, length) for choice in choices], self.pad_id)
+        samples = [self.sample(choice, length) for choice in choices]
+        return make_batch(samples, packed=self.packed, pad_id=self.pad_id)
 
     def _samples(self, epoch: int, length: int) -> Pairs | Sequences:
         if not self.nsp:
@@ -136,54 +98,18 @@ class PretrainingData:
         )
 
 
-def packed(samples: Sequence[tuple[Sample, Masked]], pad_id: int) -> Batch:  # noqa: ARG001 no padding: that is the point
-    """One after another, those of equal length together."""
-    ordered = sorted(samples, key=lambda pair: -len(pair[0]))
-    runs = tuple((len(list(same)), length) for length, same in groupby(len(sample) for sample, _ in ordered))
-    firsts = np.cumsum([0, *(len(sample) for sample, _ in ordered[:-1])])
-    return _batch(
-        ordered,
-        firsts,
-        ids=np.concatenate([masked.ids for _, masked in ordered]),
-        segments=np.concatenate([sample.segments for sample, _ in ordered]),
-        runs=runs,
-        seen=None,
-    )
-
-
-def padded(samples: Sequence[tuple[Sample, Masked]], pad_id: int) -> Batch:
-    """Side by side, filled up to the longest."""
-    longest = max(len(sample) for sample, _ in samples)
-    ids = np.full((len(samples), longest), pad_id)
-    segments, seen = np.zeros_like(ids), np.zeros_like(ids)
-    for row, (sample, masked) in enumerate(samples):
-        ids[row, : len(sample)] = masked.ids
-        segments[row, : len(sample)] = sample.segments
-        seen[row, : len(sample)] = 1
-    firsts = np.arange(len(samples)) * longest
-    return _batch(samples, firsts, ids=ids, segments=segments, runs=None, seen=None if seen.all() else seen)
-
-
-def _batch(
-    samples: Sequence[tuple[Sample, Masked]],
-    firsts: Array,
-    *,
-    ids: Array,
-    segments: Array,
-    runs: tuple[tuple[int, int], ...] | None,
-    seen: Array | None,
-) -> Batch:
+def make_batch(samples: Sequence[tuple[Sample, Masked]], *, packed: bool, pad_id: int) -> Batch:
+    """Packed, samples of equal length are put together; padded, they stay in their order."""
+    if packed:
+        samples = sorted(samples, key=lambda pair: -len(pair[0]))
+    laid = lay_out([(masked.ids, sample.segments) for sample, masked in samples], packed=packed, pad_id=pad_id)
+    firsts = laid.firsts.numpy()
     hidden = np.concatenate([masked.positions + first for (_, masked), first in zip(samples, firsts, strict=True)])
     labels = np.concatenate([masked.labels for _, masked in samples])
     has_pairs = samples[0][0].is_next is not None
     return Batch(
-        ids=torch.from_numpy(ids),
-        segments=torch.from_numpy(segments),
-        runs=runs,
-        seen=None if seen is None else torch.from_numpy(seen),
+        **vars(laid),
         hidden=torch.from_numpy(hidden),
         labels=torch.from_numpy(labels),
-        firsts=torch.from_numpy(firsts),
         random=torch.tensor([int(not sample.is_next) for sample, _ in samples]) if has_pairs else None,
-        tokens=sum(len(sample) for sample, _ in samples),
     )

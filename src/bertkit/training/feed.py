@@ -7,16 +7,29 @@ what a step is made of is a function of (seed, place, batch, micro-batch), where
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
+import torch
 
-from bertkit.corpus.sampling.order import Order
+from bertkit.corpus.sampling.order import Choice, Order
 from bertkit.errors import UsageError
-from bertkit.objectives.pretraining import Batch, Choice
 from bertkit.training.recipes import Recipe, Stage
+
+
+class Batch(Protocol):
+    """Samples for one pass through a model."""
+
+    @property
+    def tokens(self) -> int: ...
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many examples each term of the loss has, known before the model is asked."""
+
+    def to(self, device: torch.device) -> Self: ...
 
 
 class Source(Protocol):

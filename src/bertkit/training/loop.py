@@ -15,16 +15,16 @@ from torch import Tensor, nn
 
 from bertkit.corpus.sampling.keyed import key
 from bertkit.errors import MemoryLimitError
-from bertkit.objectives.pretraining import Batch
 from bertkit.objectives.terms import Term
-from bertkit.training.feed import Feed, Share, Source, micro_for
+from bertkit.training.feed import Batch, Feed, Share, Source, micro_for
 from bertkit.training.guard import Verdict, judge, out_of_memory
 from bertkit.training.optimizers import Optimizers, whole
 from bertkit.training.parallel import Group, adding_up
 from bertkit.training.progress import Progress
 from bertkit.training.recipes import Recipe
 
-Terms = Callable[[Any, Batch], dict[str, Term]]
+Terms = Callable[[Any, Any], dict[str, Term]]
+"""A model and a batch to the terms of its loss, by name."""
 
 
 class Learner(nn.Module):

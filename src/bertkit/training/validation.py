@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.sampling.keyed import key
-from bertkit.corpus.sampling.order import Order
+from bertkit.corpus.sampling.order import Choice, Order
 from bertkit.model.bert import Bert
 from bertkit.objectives.masking import Masking, mask
-from bertkit.objectives.pretraining import Choice, PretrainingData
+from bertkit.objectives.pretraining import PretrainingData
 from bertkit.training.feed import micro_batches, share
 from bertkit.training.parallel import Group
 

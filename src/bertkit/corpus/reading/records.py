@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from bertkit.corpus.reading.sources import Source
 from bertkit.corpus.reading.types import Block, Problem, ReadOptions, Record, decoded, excerpt, no_such_field, too_long
@@ -55,6 +56,18 @@ def _split(payload: bytes, line: int, documents: str) -> Iterator[tuple[int, byt
 
 
 def _from_json(line: int, text: str, field: str) -> Record | Problem:
+    value = json_object(line, text)
+    if isinstance(value, Problem):
+        return value
+    if field not in value:
+        return no_such_field(line, "field", field, list(value), text)
+    if not isinstance(value[field], str):
+        return Problem(line, f"{field!r} is {_described(value[field])}, not text", excerpt(text))
+    return Record(line, value[field])
+
+
+def json_object(line: int, text: str) -> dict[str, Any] | Problem:
+    """The object on a line, or what is there instead."""
     try:
         value = json.loads(text.removeprefix("\ufeff"))  # files with byte-order marks, put together
     except json.JSONDecodeError as problem:
@@ -66,11 +79,7 @@ def _from_json(line: int, text: str, field: str) -> Record | Problem:
         return Problem(line, "a JSON number with more digits than can be read", excerpt(text))
     if not isinstance(value, dict):
         return Problem(line, f"{_described(value)} where a JSON object is expected", excerpt(text))
-    if field not in value:
-        return no_such_field(line, "field", field, list(value), text)
-    if not isinstance(value[field], str):
-        return Problem(line, f"{field!r} is {_described(value[field])}, not text", excerpt(text))
-    return Record(line, value[field])
+    return value
 
 
 def _described(value: object) -> str:

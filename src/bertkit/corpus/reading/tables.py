@@ -101,15 +101,24 @@ class _Feed:
         self.ended = self.ended and not again
 
 
+class Cells(NamedTuple):
+    """A row as it is, under the header of its table."""
+
+    line: int
+    header: list[str]
+    cells: list[str]
+
+
 def table_rows(cuts: Iterator[Cut], tabs: bool, encoding: str, options: ReadOptions) -> Iterator[Rows]:
     """What a table, cut at line ends, has in the column `options.field`: the rows of about one cut after the other."""
     feed = _Feed(cuts, options.max_record_bytes + 1)  # the line end does not count
     found: list[Record | Problem] = []
     first_line = 1
     cuts_done, size_done = 1, 0
-    for line, one in _rows(feed, tabs, encoding, options):
+    for row in _rows(feed, "\t" if tabs else ",", encoding, options, [options.field]):
+        line = row.line or feed.first_line
         first_line = first_line if found else line
-        found.append(one)
+        found.append(row if isinstance(row, Problem) else Record(line, row.cells[row.header.index(options.field)]))
         if feed.taken > cuts_done:
             yield Rows(first_line, found, feed.taken_size - size_done)
             cuts_done, size_done, found = feed.taken, feed.taken_size, []
@@ -117,25 +126,42 @@ def table_rows(cuts: Iterator[Cut], tabs: bool, encoding: str, options: ReadOpti
         yield Rows(first_line, found, feed.taken_size - size_done)
 
 
-def _rows(feed: _Feed, tabs: bool, encoding: str, options: ReadOptions) -> Iterator[tuple[int, Record | Problem]]:
+def table_cells(
+    cuts: Iterator[Cut], delimiter: str, encoding: str, options: ReadOptions, header: list[str] | None = None
+) -> Iterator[Cells | Problem]:
+    """Every row with all its cells. A table without a header is read with the one given."""
+    yield from _rows(_Feed(cuts, options.max_record_bytes + 1), delimiter, encoding, options, [], header)
+
+
+def _rows(
+    feed: _Feed,
+    delimiter: str,
+    encoding: str,
+    options: ReadOptions,
+    wanted: list[str],
+    header: list[str] | None = None,
+) -> Iterator[Cells | Problem]:
     csv.field_size_limit(max(csv.field_size_limit(), options.max_record_bytes + 1))
-    header: list[str] = []
-    column = 0
+    tabs = delimiter == "\t"
     while not feed.ended:
-        reader = csv.reader(feed, delimiter="\t", quoting=csv.QUOTE_NONE) if tabs else csv.reader(feed, strict=True)
+        reader = (
+            csv.reader(feed, delimiter="\t", quoting=csv.QUOTE_NONE)
+            if tabs
+            else csv.reader(feed, delimiter=delimiter, strict=True)
+        )
         bad: Problem | None = None
         try:
             for cells in reader:
                 if not any(cells) and (not cells or not header):
                     pass  # a blank line, most often the last
                 elif not header:
-                    if bad := _wrong_bytes(feed, encoding) or _wrong_header(feed, cells, options.field):
+                    if bad := _wrong_bytes(feed, encoding) or _wrong_header(feed, cells, wanted):
                         break
-                    header, column = cells, cells.index(options.field)
+                    header = cells
                 elif wrong := _wrong_bytes(feed, encoding) or _wrong_row(feed, cells, header, options):
-                    yield feed.first_line, wrong
+                    yield wrong
                 else:
-                    yield feed.first_line, Record(feed.first_line, cells[column])
+                    yield Cells(feed.first_line, header, cells)
                 feed.release()
         except _RowTooLongError:
             bad = _too_long(feed, options)
@@ -144,7 +170,7 @@ def _rows(feed: _Feed, tabs: bool, encoding: str, options: ReadOptions) -> Itera
         if feed.interruption is not None:  # also the row that was being read, if there is one, ends here
             bad, feed.interruption = feed.interruption, None
         if bad is not None:
-            yield bad.line or feed.first_line, bad
+            yield bad
         if not header:
             return  # nobody knows the columns
         feed.release()
@@ -159,14 +185,15 @@ def _wrong_bytes(feed: _Feed, encoding: str) -> Problem | None:
     return text if isinstance(text, Problem) else None
 
 
-def _wrong_header(feed: _Feed, cells: list[str], field: str) -> Problem | None:
-    times = cells.count(field)
-    if times == 0:
-        return no_such_field(feed.first_line, "column", field, cells, feed.held[0])
-    if times == 1:
-        return None
-    reason = f"{times} columns are called {field!r}"
-    return Problem(feed.first_line, reason, excerpt(feed.held[0]), "Give each a name of its own.")
+def _wrong_header(feed: _Feed, cells: list[str], wanted: list[str]) -> Problem | None:
+    for field in wanted:
+        if field not in cells:
+            return no_such_field(feed.first_line, "column", field, cells, feed.held[0])
+    for field in wanted or cells:
+        if field and (times := cells.count(field)) > 1:
+            reason = f"{times} columns are called {field!r}"
+            return Problem(feed.first_line, reason, excerpt(feed.held[0]), "Give each a name of its own.")
+    return None
 
 
 def _wrong_row(feed: _Feed, cells: list[str], header: list[str], options: ReadOptions) -> Problem | None:

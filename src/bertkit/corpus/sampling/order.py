@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,13 @@ from bertkit.corpus.shards import Array
 from bertkit.errors import UsageError
 
 ROUNDS = 8
+
+
+class Choice(NamedTuple):
+    """One sample: which, and in which epoch, for in each epoch it may be made anew."""
+
+    epoch: int
+    number: int
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,91 @@
+"""Sequences laid out for one pass through the encoder: packed one after another, or padded side by side.
+
+Places are counted through the whole batch: row `place` of the encoder's output seen as one long list of vectors. So
+whoever reads that output need not know how the batch is laid out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bertkit.model.encoder import Encoder
+
+Ids = Sequence[int] | npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    ids: Tensor
+    segments: Tensor
+    runs: tuple[tuple[int, int], ...] | None
+    """Of a packed batch, as `Encoder.packed` wants it; None if it is padded."""
+    seen: Tensor | None
+    """Of a padded batch: 1 where a token is, 0 where it is filled up; None if nothing is."""
+    firsts: Tensor
+    """The places of the first tokens, the [CLS]."""
+    tokens: int
+    """Without padding."""
+
+    @property
+    def sequences(self) -> int:
+        return len(self.firsts)
+
+    def to(self, device: torch.device) -> Self:
+        if device.type == "cpu":
+            return self
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=True) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        return replace(self, **moved)
+
+    def through(self, encoder: Encoder) -> Tensor:
+        """What the encoder says of each token, as one long list of vectors."""
+        if self.runs is not None:
+            return encoder.packed(self.ids, self.runs, self.segments).last
+        x_BLD: Tensor = encoder(self.ids, self.seen, self.segments).last
+        return x_BLD.flatten(0, 1)
+
+    def states(self, encoder: Encoder) -> tuple[Tensor, ...]:
+        """The same for the embeddings and every layer."""
+        if self.runs is not None:
+            return encoder.packed(self.ids, self.runs, self.segments, hidden_states=True).hidden_states
+        states = encoder(self.ids, self.seen, self.segments, hidden_states=True).hidden_states
+        return tuple(state.flatten(0, 1) for state in states)
+
+
+def lay_out(sequences: Sequence[tuple[Ids, Ids]], *, packed: bool, pad_id: int) -> Inputs:
+    """Token ids and segment ids of each sequence, in the given order. Packed, neighbours of one length are computed
+    together, so sort them by length."""
+    lengths = [len(ids) for ids, _ in sequences]
+    if packed:
+        return Inputs(
+            ids=torch.from_numpy(np.concatenate([np.asarray(ids) for ids, _ in sequences])),
+            segments=torch.from_numpy(np.concatenate([np.asarray(segments) for _, segments in sequences])),
+            runs=tuple((len(list(same)), length) for length, same in groupby(lengths)),
+            seen=None,
+            firsts=torch.from_numpy(np.cumsum([0, *lengths[:-1]])),
+            tokens=sum(lengths),
+        )
+    longest = max(lengths)
+    ids = np.full((len(sequences), longest), pad_id)
+    segments, seen = np.zeros_like(ids), np.zeros_like(ids)
+    for row, (its_ids, its_segments) in enumerate(sequences):
+        ids[row, : lengths[row]] = its_ids
+        segments[row, : lengths[row]] = its_segments
+        seen[row, : lengths[row]] = 1
+    return Inputs(
+        ids=torch.from_numpy(ids),
+        segments=torch.from_numpy(segments),
+        runs=None,
+        seen=None if seen.all() else torch.from_numpy(seen),
+        firsts=torch.arange(len(sequences)) * longest,
+        tokens=sum(lengths),
+    )
