@@ -165,7 +165,7 @@ def run_bertkit(options: argparse.Namespace, corpus: bertkit.CorpusFolder, batch
     run = options.run or Path(tempfile.mkdtemp()) / "run"
     command = [sys.executable, "-m", "bertkit", "pretrain", str(corpus.path), "--model", options.model]
     command += ["--recipe", "fast", "--length", str(options.length), "--hours", str(minutes / 60), "--out", str(run)]
-    command += ["--seed", str(options.seed), "--overwrite"]
+    command += ["--seed", str(options.seed), "--validation-samples", str(options.validation), "--overwrite"]
     command += ["--device", "cpu", "--precision", "float32"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     log, times = read_log(run), read_times(run)
@@ -220,7 +220,7 @@ def compare(facts: dict[str, Any], picture: Path | None) -> None:
             f"{side:10} {facts_of['curve'][-1]['mlm_loss']:.3f} after {facts_of['curve'][-1]['seconds']:.0f} s of"
             f" training, {facts_of['tokens_per_second']:,.0f} tokens/s"
         )
-    # Only the last point counts: those before have fewer samples, and a rate that has not come down.
+    # Only the last point counts: those before have a rate that has not come down.
     last, limit = facts["bertkit"]["curve"][-1], facts["reference"]["seconds"]
     seconds = last["seconds"] if last["mlm_loss"] <= loss else None
     result = {
