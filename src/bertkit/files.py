@@ -74,7 +74,7 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
     path = Path(path).resolve()  # through a symbolic link to what it names
     if path.exists() and not path.is_file():
         raise WriteError(f"{path} exists and is not a regular file", "Choose another place.")
-    with _write_errors_explained(path):
+    with explained_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=_temporary_prefix(path), suffix=".tmp")
         temporary = Path(name)
@@ -99,7 +99,7 @@ def atomic_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """
     path = Path(path).resolve()
     refuse_existing(path, overwrite=overwrite)
-    with _write_errors_explained(path):
+    with explained_write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=_temporary_prefix(path), suffix=".tmp"))
         try:
@@ -137,7 +137,7 @@ def remove_folder(path: Path) -> None:
     """Remove a folder so that there is never half of it under its name: it takes a temporary one first, and what a
     death in the middle leaves of it is removed by the next writer."""
     path = Path(path).absolute()  # a symbolic link is removed, not what it names
-    with _write_errors_explained(path, "remove"):
+    with explained_write_errors(path, "remove"):
         temporary = path.with_name(f"{_temporary_prefix(path)}{secrets.token_hex(4)}.tmp")
         path.rename(temporary)
     with suppress(OSError):  # only a loss of power could bring the name back, and the disk is failing already
@@ -228,7 +228,7 @@ def sync_folder(path: Path) -> None:
 def locked(path: Path, refusal: str) -> Iterator[None]:
     """Hold a lock file, so that two processes do not work in one folder; `refusal` is what the second is told. A death
     gives it back. Where the system has no such locks, nobody is kept out."""
-    with _write_errors_explained(path):
+    with explained_write_errors(path):
         file = path.open("a+b")
     with file:
         if os.name == "posix":
@@ -254,7 +254,10 @@ REMEDIES = {
 
 
 @contextmanager
-def _write_errors_explained(path: Path, action: str = "write") -> Iterator[None]:
+def explained_write_errors(
+    path: Path, action: str = "write", outcome: str = "nothing was changed there"
+) -> Iterator[None]:
+    """Say of an error of the system what could not be done, what is there now, and what to do."""
     try:
         yield
     except OSError as problem:
@@ -262,4 +265,4 @@ def _write_errors_explained(path: Path, action: str = "write") -> Iterator[None]
             raise
         remedy = REMEDIES.get(problem.errno or 0, "")
         reason = problem.strerror or str(problem)
-        raise WriteError(f"could not {action} {path}: {reason}; nothing was changed there", remedy) from problem
+        raise WriteError(f"could not {action} {path}: {reason}; {outcome}", remedy) from problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -61,6 +62,31 @@ def test_what_the_page_on_pretraining_says_runs(place: Path):
     bertkit_command("prepare", place / "demo" / "text.jsonl", "-o", place / "shards", "--vocab-size", 2000)
     assert run_commands("docs/pretraining.md", place) == 5
     assert (place / "run" / "report.html").exists()
+
+
+def test_what_the_page_on_fine_tuning_says_runs(place: Path, english: list[str]):
+    lines = [line[:50].replace('"', "").replace(",", "") for line in english[:40]]
+    rows = [f"{'good' if n % 2 else 'bad'} {line},{n % 2}" for n, line in enumerate(lines)]
+    (place / "reviews.csv").write_text("\n".join(["review,label", *rows]) + "\n")
+    pairs = [f"{line}\t{line[::-1]}\t{n % 5}" for n, line in enumerate(lines)]
+    (place / "pairs.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *pairs]) + "\n")
+    tagged = ["\n".join(f"{word} {'B-LOC' if word[0].isupper() else 'O'}" for word in line.split()) for line in lines]
+    (place / "names.conll").write_text("\n\n".join(tagged) + "\n")
+    paragraphs = [
+        {
+            "context": line,
+            "qas": [{"id": str(n), "question": "What?", "answers": [{"text": line[:4], "answer_start": 0}]}],
+        }
+        for n, line in enumerate(lines)
+    ]
+    (place / "questions.json").write_text(
+        json.dumps({"version": "1.1", "data": [{"title": "", "paragraphs": paragraphs}]})
+    )
+    choices = [{"premise": line, "endings": ["yes", "no"], "label": n % 2} for n, line in enumerate(lines)]
+    (place / "endings.jsonl").write_text("".join(json.dumps(choice) + "\n" for choice in choices))
+    assert run_commands("docs/finetuning.md", place) == 8
+    (code,) = blocks("python", "docs/finetuning.md")
+    subprocess.run([sys.executable, "-c", code], cwd=place, check=True)
 
 
 def test_make_has_the_two_targets_it_names():

@@ -16,7 +16,19 @@ from typing import Any, NoReturn
 import typer
 
 import bertkit
-from bertkit.cli import attention, convert, demo, embed, fill_mask, info, prepare, pretrain, tokenizer
+from bertkit.cli import (
+    attention,
+    convert,
+    demo,
+    embed,
+    fill_mask,
+    finetune,
+    info,
+    predict,
+    prepare,
+    pretrain,
+    tokenizer,
+)
 from bertkit.errors import BertkitError
 
 app = typer.Typer(
@@ -32,6 +44,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo.demo,
     "prepare": prepare.prepare,
     "pretrain": pretrain.pretrain,
+    "finetune": finetune.finetune,
+    "evaluate": predict.evaluate,
+    "predict": predict.predict,
     "info": info.info,
     "fill-mask": fill_mask.fill_mask,
     "embed": embed.embed,

@@ -1,15 +1,17 @@
-"""`bertkit.load(folder)`: something to call with a text, or a list of texts, whatever the folder is for."""
+"""`bertkit.load(folder)`: something to call with one input, or a list of them, whatever the folder is for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from bertkit.errors import UsageError
+from bertkit import device as devices
 from bertkit.inference.encoder import TextEncoder, load_encoder
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.hub import find_folder
+
+PRETRAINED = ("fill-mask", "embed")
 
 
 class Predictor:
@@ -20,21 +22,57 @@ class Predictor:
         self.encoder = encoder
         self._answer = answer
 
-    def __call__(self, inputs: str | Sequence[str], **options: Any) -> Any:
+    def __call__(self, inputs: Any, **options: Any) -> Any:
         return self._answer(inputs, **options)
 
 
-def load(folder_or_name: str | Path, **options: Any) -> Predictor:
+class TaskPredictor(Predictor):
+    """A fine-tuned model. An input is a text, two texts as a tuple, or what its task reads: see docs/finetuning.md.
+
+    predictor = bertkit.load("reviews-model")
+    predictor("good value")                    # {"label": "positive", "probabilities": {...}}
+    predictor(["good value", "fell apart"])    # a list of them
+    """
+
+    def __init__(self, scorer: Any) -> None:
+        super().__init__(scorer.task.name, scorer.encoder, self._many_or_one)
+        self.scorer = scorer
+
+    def stream(self, inputs: Iterable[Any]) -> Iterator[dict[str, Any]]:
+        """Answers in the order of the inputs, as they come, for any number of them in constant memory."""
+        kind = type(self.scorer.task)
+        examples = (kind.example(value, f"input {number}") for number, value in enumerate(inputs, 1))
+        return (answered.answer for answered in self.scorer.stream(examples))
+
+    def _many_or_one(self, inputs: Any) -> Any:
+        return list(self.stream(inputs)) if isinstance(inputs, list) else next(self.stream([inputs]))
+
+
+def load(
+    folder_or_name: str | Path,
+    *,
+    device: str = "auto",
+    precision: str = "float32",
+    threads: int | None = None,
+    ignore_config_keys: Collection[str] = (),
+) -> Predictor:
     """A predictor for the folder's task; the options are those of `load_encoder`.
 
-    A pretrained model fills masks, a bare encoder gives vectors.
+    A pretrained model fills masks, a bare encoder gives vectors, a fine-tuned model does what it was trained for.
     """
-    folder = find_folder(folder_or_name)
-    task = ModelFolder(folder, ignore_config_keys=options.get("ignore_config_keys", ())).task
-    if task not in ("fill-mask", "embed"):
-        raise UsageError(
-            f"{folder} is for the task {task!r}, which this version cannot predict",
-            "bertkit.load_encoder opens its encoder.",
+    folder = ModelFolder(find_folder(folder_or_name), ignore_config_keys=ignore_config_keys)
+    if folder.task in PRETRAINED:
+        encoder = load_encoder(
+            folder_or_name, device=device, precision=precision, threads=threads, ignore_config_keys=ignore_config_keys
         )
-    encoder = load_encoder(folder, **options)
-    return Predictor(task, encoder, encoder.fill_mask if task == "fill-mask" else encoder.embed)
+        return Predictor(folder.task, encoder, encoder.fill_mask if folder.task == "fill-mask" else encoder.embed)
+    machine = devices.choose(device, precision, threads)
+    torch_device = devices.apply(machine)
+
+    from bertkit.inference.scoring import Scorer
+    from bertkit.interop.fine_tuned import load_fine_tuned
+
+    tokenizer = folder.tokenizer()
+    model, task, _ = load_fine_tuned(folder)
+    name = folder.path.resolve().name
+    return TaskPredictor(Scorer(model.to(torch_device), task, tokenizer, precision=machine.precision, name=name))

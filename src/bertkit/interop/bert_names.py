@@ -90,8 +90,8 @@ def canonical(name: str) -> str | None:
 DECODER, BIAS = "cls.predictions.decoder.weight", "cls.predictions.bias"
 """Of the masked-word head: the output matrix, in the file only if it is not tied; and the bias, sometimes left out."""
 
-OTHER_HEADS = ("classifier.", "qa_outputs.")
-"""The heads of fine-tuned models, which an encoder can do without."""
+OTHER_HEADS = ("classifier.", "qa_outputs.", "crf.", "lstm.", "mix.")
+"""The heads of fine-tuned models, which an encoder can do without; the last three are only bertkit's."""
 
 
 def to_theirs(ours: Mapping[str, Tensor], layers: int, *, pre_norm: bool = False) -> dict[str, Tensor]:

@@ -25,6 +25,21 @@ from bertkit.text.tokenizer import Tokenizer
 EMBEDDING = "bert.embeddings.word_embeddings.weight"
 
 
+class SavedHead(NamedTuple):
+    """The head of a fine-tuned model, as it is written beside its BERT."""
+
+    architecture: str
+    pooler: bool
+    tensors: Mapping[str, Tensor]
+    """Under the names of transformers."""
+    config: Mapping[str, Any]
+    """More keys for config.json."""
+    facts: Mapping[str, Any]
+    """For bertkit.json."""
+    files: Mapping[str, str | bytes]
+    """To be put beside."""
+
+
 class Loaded(NamedTuple):
     model: Bert
     notes: list[str]
@@ -74,6 +89,7 @@ def save_model(
     metrics: Mapping[str, float] | None = None,
     sentence_settings: SentenceSettings | None = None,
     architecture: str | None = None,
+    head: SavedHead | None = None,
     shard_bytes: int | None = None,
     manifest: bool = True,
     overwrite: bool = False,
@@ -93,11 +109,19 @@ def save_model(
                 f"this model has no {' and no '.join(PARTS[part] for part in lacking)}, and {architecture} does",
                 f"It can be saved as {architecture_of(model)}.",
             )
+    if head is not None:
+        parts, architecture = ("pooler",) if head.pooler else (), class_for(model.config, head.architecture)
     architecture = architecture or architecture_of(model)
     tensors = _named_for(model, architecture, parts)
+    if head is not None:
+        tensors.update({name: tensor.detach().to("cpu").contiguous() for name, tensor in head.tensors.items()})
     tied = model.mlm is None or model.mlm.decoder is None
     with atomic_folder(path, overwrite=overwrite) as folder:
         config = config_to_huggingface(model.config, architecture, tied=tied)
+        if head is not None:
+            config.update(head.config)
+            for name, content in head.files.items():
+                (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
         (folder / "config.json").write_text(to_json(config), encoding="utf-8")
         tokenizer.save(folder)
         _write_tensors(folder, tensors, shard_bytes)
@@ -118,6 +142,7 @@ def save_model(
                     "torch": str(torch.__version__),
                     **(provenance or {}),
                 },
+                **(head.facts if head is not None else {}),
             }
             write_hashes(folder, facts, MANIFEST)
 

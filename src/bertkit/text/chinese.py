@@ -44,7 +44,7 @@ def has_han(text: str) -> bool:
 
 def han_mask(text: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """For each character whether it is Chinese."""
-    points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     mask = np.zeros(len(points), bool)
     if not len(points) or points.max() < HAN_RANGES[0][0]:
         return mask

@@ -1,0 +1,143 @@
+"""`bertkit finetune`: a labelled file and a pretrained model to a model for a task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bertkit.cli.options import Device, Encoding, Overwrite, Precision, Threads, emit, for_people
+from bertkit.cli.task_options import Columns, Delimiter, TaskFormat, names_given
+from bertkit.errors import UsageError
+from bertkit.tasks import HOMES
+
+
+def finetune(
+    task: Annotated[str, typer.Argument(metavar="TASK", help=f"{', '.join(HOMES)}.")],
+    train: Annotated[
+        str, typer.Argument(metavar="TRAIN", help="The labelled examples: CSV, TSV, JSON lines, Parquet.")
+    ],
+    start: Annotated[str, typer.Option("--from", help="The pretrained model: a folder, or a name on the hub.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The model folder to write.")],
+    dev: Annotated[str | None, typer.Option(help="Examples to measure on. [a tenth of TRAIN]")] = None,
+    text: Annotated[str | None, typer.Option(help="The column with the text.")] = None,
+    pair: Annotated[str | None, typer.Option(help="The column with the second text, if there is one.")] = None,
+    label: Annotated[str | None, typer.Option(help="The column with the label.")] = None,
+    score: Annotated[str | None, typer.Option(help="regress: the column with the number.")] = None,
+    endings: Annotated[str | None, typer.Option(help="choice: the columns with the endings, as a,b,c.")] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the examples.")] = 3,
+    batch: Annotated[int, typer.Option(min=1, help="Examples of a step.")] = 32,
+    learning_rate: Annotated[float | None, typer.Option(help="The highest. [5e-5; frozen and LoRA: 1e-3]")] = None,
+    patience: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many epochs without a better score.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Fit so many times and keep the best; scores vary by seed.")] = 1,
+    seed: Annotated[int, typer.Option(help="The first of them.")] = 0,
+    max_length: Annotated[int | None, typer.Option(help="Tokens the model reads at once. [all it can]")] = None,
+    long: Annotated[
+        str, typer.Option(help="classify, regress: texts longer than that: head-tail, windows, head or error.")
+    ] = "head-tail",
+    multi_label: Annotated[
+        bool, typer.Option("--multi-label", help="classify: a text may have several labels, a|b or a list.")
+    ] = False,
+    class_weights: Annotated[bool, typer.Option("--class-weights", help="classify: rare labels count more.")] = False,
+    crf: Annotated[bool, typer.Option("--crf", help="tag: judge neighbouring tags together.")] = False,
+    freeze: Annotated[bool, typer.Option("--freeze", help="Only the head learns; BERT gives features.")] = False,
+    last_layers: Annotated[int | None, typer.Option(min=0, help="Only the last N layers learn.")] = None,
+    layer_decay: Annotated[float, typer.Option(help="Each layer's rate is that of the one above it times this.")] = 1.0,
+    gradual: Annotated[bool, typer.Option("--gradual", help="The head first, then a layer more each epoch.")] = False,
+    mix: Annotated[bool, typer.Option("--mix-layers", help="Read a learned mix of all layers.")] = False,
+    lstm: Annotated[int, typer.Option(min=0, help="A BiLSTM of so many units under the head.")] = 0,
+    lora: Annotated[int, typer.Option(min=0, help="Learn matrices of this rank beside those of BERT.")] = 0,
+    from_scratch: Annotated[
+        bool, typer.Option("--from-scratch", help="Random weights, to see what pretraining is worth.")
+    ] = False,
+    delimiter: Delimiter = None,
+    columns: Columns = None,
+    file_format: TaskFormat = None,
+    encoding: Encoding = "utf-8",
+    device: Device = "auto",
+    precision: Precision = "float32",
+    threads: Threads = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Fine-tune a BERT for a task.
+
+    \b
+    bertkit finetune classify reviews.csv --from MODEL --out CLASSIFIER
+    bertkit finetune classify train.tsv --dev dev.tsv --from MODEL --out CLASSIFIER --seeds 5
+    bertkit finetune regress pairs.tsv --text sentence1 --pair sentence2 --score similarity --from MODEL --out SCORER
+    bertkit finetune choice questions.jsonl --from MODEL --out CHOOSER
+
+    Columns that are not named are guessed, and that is said.
+    """
+    options: dict[str, Any] = {}
+    if task in ("classify", "regress"):
+        options["long"] = long
+    for name, value, owner in (
+        ("multi_label", multi_label, "classify"),
+        ("class_weights", class_weights, "classify"),
+        ("crf", crf, "tag"),
+    ):
+        if value and task != owner:
+            raise UsageError(f"--{name.replace('_', '-')} with the task {task}", f"It is for {owner}.")
+        if value:
+            options[name] = value
+
+    from bertkit import device as devices
+    from bertkit.cli.fit_display import FitDisplay
+    from bertkit.tasks import task_called
+    from bertkit.tasks.task import Reading
+    from bertkit.training.finetune import FinetuneRequest
+    from bertkit.training.finetune import finetune as run
+    from bertkit.training.fit import FitSettings
+    from bertkit.training.transfer import Transfer
+
+    task_called(task)
+    transfer = Transfer(frozen=freeze, last_layers=last_layers, layer_decay=layer_decay, gradual=gradual, lora=lora)
+    rate = learning_rate if learning_rate is not None else 1e-3 if freeze or lora else 5e-5
+    request = FinetuneRequest(
+        task=task,
+        train=train,
+        dev=dev,
+        start=start,
+        from_scratch=from_scratch,
+        reading=Reading(
+            file_format=file_format,
+            delimiter=delimiter,
+            columns=tuple(columns.split(",")) if columns else None,
+            encoding=encoding,
+            names=names_given(text=text, pair=pair, label=label, score=score, endings=endings),
+        ),
+        options=options,
+        head={"mix": mix, "lstm": lstm},
+        settings=FitSettings(epochs=epochs, batch=batch, learning_rate=rate, patience=patience, transfer=transfer),
+        seeds=seeds,
+        seed=seed,
+    )
+    with FitDisplay() as display:
+        result = run(
+            request,
+            out,
+            devices.choose(device, precision, threads),
+            watcher=display,
+            max_length=max_length,
+            overwrite=overwrite,
+        )
+    mean, deviation = result.spread()
+    main = task_called(task).main_metric
+    if not for_people():
+        emit(
+            {
+                "model": str(out),
+                "metrics": result.metrics,
+                main: {"seeds": result.of_seeds, "mean": mean, "deviation": deviation},
+            }
+        )
+        return
+    for metric, reached in result.metrics.items():
+        typer.echo(f"{metric:>12}  {reached:.4f}")
+    if seeds > 1:
+        typer.echo(f"{main} over {seeds} seeds: {mean:.4f} ± {deviation:.4f}; the best is kept")
+    typer.echo(f"{out}  (bertkit predict {out} FILE)")

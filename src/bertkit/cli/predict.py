@@ -1,0 +1,208 @@
+"""`bertkit predict` and `bertkit evaluate`: a fine-tuned model on a file of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bertkit.cli.options import (
+    Device,
+    Encoding,
+    IgnoreKeys,
+    Model,
+    Overwrite,
+    Precision,
+    Threads,
+    emit,
+    for_people,
+    given_texts,
+    note,
+    progress,
+    size_of,
+)
+from bertkit.cli.task_options import Columns, Delimiter, TaskFormat, names_given
+from bertkit.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from bertkit.inference.predictor import TaskPredictor
+    from bertkit.tasks.task import Reading
+
+Text = Annotated[str | None, typer.Option("--text-column", help="The column with the text.")]
+Pair = Annotated[str | None, typer.Option("--pair-column", help="The column with the second text.")]
+
+
+def predict(
+    model: Model,
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="A file; without it, stdin.")] = "-",
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="JSON lines. Without it, to stdout.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Option("--text", "-t", help="A text, instead of INPUT. Repeatable.")
+    ] = None,
+    pair: Annotated[list[str] | None, typer.Option("--pair", help="The second text to each --text.")] = None,
+    text_column: Text = None,
+    pair_column: Pair = None,
+    delimiter: Delimiter = None,
+    columns: Columns = None,
+    file_format: TaskFormat = None,
+    encoding: Encoding = "utf-8",
+    device: Device = "auto",
+    precision: Precision = "float32",
+    threads: Threads = None,
+    overwrite: Overwrite = False,
+    ignore_config_key: IgnoreKeys = None,
+) -> None:
+    """What a fine-tuned model says of each row of a file, in the order of the rows.
+
+    Reads and writes as a stream, so files of any size work in little memory. With --out, a command that was killed goes
+    on where it was when it is given again.
+
+    \b
+    bertkit predict MODEL reviews.csv -o answers.jsonl
+    bertkit predict MODEL -t "good value for money"
+    cat texts.txt | bertkit predict MODEL > answers.jsonl
+    """
+    if text and source != "-":
+        raise UsageError(f"both --text and the file {source} are given", "Give one of them.")
+    if pair and len(pair) != len(text or []):
+        raise UsageError(f"{len(pair)} --pair for {len(text or [])} --text", "Give one for each.")
+    given_texts([*(text or []), *(pair or [])])
+    reading = _reading(file_format, delimiter, columns, encoding, text_column, pair_column, labelled=False)
+    predictor = _open(model, device, precision, threads, ignore_config_key)
+    if text:
+        inputs = list(zip(text, pair, strict=True)) if pair else text
+        for answer in predictor.stream(inputs):
+            _show(answer)
+        return
+    notes: list[str] = []
+    with progress("predicting", size_of(source)) as (_, done):
+        examples = predictor.scorer.task.read(source, reading, notes)
+        if out is None:
+            for answered in predictor.scorer.stream(_told(examples, notes)):
+                _show(answered.answer)
+                done(1)
+            return
+        _to_file(predictor, examples, out, source, overwrite, notes, done)
+
+
+def evaluate(
+    model: Model,
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="Labelled examples.")],
+    text: Text = None,
+    pair: Pair = None,
+    label: Annotated[str | None, typer.Option("--label-column", help="The column with the label.")] = None,
+    score: Annotated[str | None, typer.Option("--score-column", help="regress: the column with the number.")] = None,
+    delimiter: Delimiter = None,
+    columns: Columns = None,
+    file_format: TaskFormat = None,
+    encoding: Encoding = "utf-8",
+    device: Device = "auto",
+    precision: Precision = "float32",
+    threads: Threads = None,
+    ignore_config_key: IgnoreKeys = None,
+) -> None:
+    """How good a fine-tuned model is on labelled examples.
+
+    \b
+    bertkit evaluate MODEL test.csv
+    """
+    reading = _reading(file_format, delimiter, columns, encoding, text, pair, labelled=True, label=label, score=score)
+    predictor = _open(model, device, precision, threads, ignore_config_key)
+    task, notes = predictor.scorer.task, []  # type: Any, list[str]
+    examples = list(_told(task.read(source, reading, notes), notes))
+    if not examples:
+        raise InputError(f"{source} has no examples")
+    task.check(examples)
+    metrics = task.metrics(examples, predictor.scorer.answer(examples))
+    if not for_people():
+        emit({"examples": len(examples), "metrics": metrics})
+        return
+    for name, value in metrics.items():
+        typer.echo(f"{name:>12}  {value:.4f}")
+
+
+def _reading(
+    file_format: str | None,
+    delimiter: str | None,
+    columns: str | None,
+    encoding: str,
+    text: str | None,
+    pair: str | None,
+    *,
+    labelled: bool,
+    label: str | None = None,
+    score: str | None = None,
+) -> Reading:
+    from bertkit.tasks.task import Reading
+
+    return Reading(
+        file_format=file_format,
+        delimiter=delimiter,
+        columns=tuple(columns.split(",")) if columns else None,
+        encoding=encoding,
+        names=names_given(text=text, pair=pair, label=label, score=score),
+        labelled=labelled,
+    )
+
+
+def _open(model: str, device: str, precision: str, threads: int | None, ignore_keys: list[str] | None) -> TaskPredictor:
+    from bertkit.inference.predictor import TaskPredictor, load
+
+    predictor = load(model, device=device, precision=precision, threads=threads, ignore_config_keys=ignore_keys or ())
+    if not isinstance(predictor, TaskPredictor):
+        raise UsageError(
+            f"{model} is not fine-tuned for a task",
+            f"Fine-tune it first (bertkit finetune), or use bertkit {predictor.task}.",
+        )
+    return predictor
+
+
+def _told(examples: Iterator[Any], notes: list[str]) -> Iterator[Any]:
+    """The examples; what was guessed about their columns is said before the first."""
+    first = list(islice(examples, 1))
+    for message in notes:
+        note(message)
+    yield from first
+    yield from examples
+
+
+def _to_file(
+    predictor: TaskPredictor,
+    examples: Iterator[Any],
+    out: Path,
+    source: str,
+    overwrite: bool,
+    notes: list[str],
+    done: Any,
+) -> None:
+    from bertkit.inference.prediction_files import PredictionFile
+
+    if source == "-":
+        identity: dict[str, Any] = {"input": "standard input"}
+    else:
+        facts = Path(source).stat()
+        identity = {"input": str(Path(source).resolve()), "bytes": facts.st_size, "changed": facts.st_mtime_ns}
+    identity["model"] = predictor.scorer.fingerprint()
+    with PredictionFile.opened(out, identity, overwrite=overwrite) as file:
+        if file.done:
+            note(f"{file.done:,} answers are there already; going on after them")
+        left = islice(_told(examples, notes), file.done, None)
+        count = file.done
+        for written in file.write(answered.answer for answered in predictor.scorer.stream(left)):
+            done(written)
+            count += written
+    note(f"{count:,} answers to {out}")
+
+
+def _show(answer: dict[str, Any]) -> None:
+    if not for_people():
+        emit(answer)
+        return
+    chances = answer.get("probabilities")
+    if "label" in answer and isinstance(chances, dict):
+        typer.echo(f"{chances[answer['label']]:7.2%}  {answer['label']}")
+    else:
+        emit(answer)

@@ -1,0 +1,90 @@
+"""What a fine-tuned model says of many examples: their features packed into batches, all cores at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
+from itertools import accumulate, chain, islice
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from bertkit.inference.batching import each_batch, runs
+from bertkit.inference.encoder import TextEncoder
+from bertkit.model.fine_tuned import FineTuned
+from bertkit.model.inputs import Inputs
+from bertkit.tasks.task import Features, Task
+from bertkit.text.tokenizer import Tokenizer
+
+EXAMPLES_AT_ONCE = 2048
+
+
+class Answered(NamedTuple):
+    example: Any
+    answer: dict[str, Any]
+
+
+class Scorer:
+    """A model, its task and its tokenizer, ready to answer."""
+
+    def __init__(
+        self,
+        model: FineTuned,
+        task: Task[Any],
+        tokenizer: Tokenizer,
+        *,
+        precision: str = "float32",
+        name: str = "model",
+    ) -> None:
+        self.model, self.task, self.tokenizer = model, task, tokenizer
+        self.encoder = TextEncoder(model.bert, tokenizer, precision=precision, name=name)
+
+    def fingerprint(self) -> str:
+        """Changes with any weight and with anything said of the task."""
+        digest = sha256(repr((self.task, self.model.shape)).encode())
+        for name, tensor in self.model.state_dict().items():
+            digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+        return digest.hexdigest()
+
+    def answer(self, examples: Sequence[Any]) -> list[dict[str, Any]]:
+        return [answered.answer for answered in self.stream(examples)]
+
+    def stream(self, examples: Iterable[Any]) -> Iterator[Answered]:
+        """For any number of examples, in their order, in constant memory."""
+        left = iter(examples)
+        while some := list(islice(left, EXAMPLES_AT_ONCE)):
+            yield from self._some(some)
+
+    def _some(self, examples: Sequence[Any]) -> Iterator[Answered]:
+        training = self.model.training
+        self.model.eval()
+        features = self.task.encode(examples, self.tokenizer)
+        scores = iter(self.scores(list(chain.from_iterable(features))))
+        for example, its in zip(examples, features, strict=True):
+            found = list(islice(scores, len(its)))
+            yield Answered(example, self.task.answer(example, its, found, self.model))
+        self.model.train(training)
+
+    def scores(self, features: Sequence[Features]) -> list[Tensor]:
+        """For each sequence a row of scores, or one for each of its tokens."""
+        whole = self.model.shape.reads == "text"
+        found: list[Tensor] = [torch.empty(0)] * len(features)
+
+        def compute(numbers: list[int], lengths: list[int], flat_ids: Tensor) -> Sequence[Tensor]:
+            segments = [segment for number in numbers for segment in features[number].segments]
+            inputs = Inputs(
+                ids=flat_ids,
+                segments=torch.tensor(segments, device=flat_ids.device),
+                runs=tuple(runs(lengths)),
+                seen=None,
+                firsts=torch.tensor([0, *accumulate(lengths[:-1])], device=flat_ids.device),
+                tokens=sum(lengths),
+            )
+            scores = self.model(inputs).float().cpu()
+            return list(scores) if whole else torch.split(scores, lengths)
+
+        for numbers, rows in each_batch(self.encoder, [each.ids for each in features], compute):
+            for number, row in zip(numbers, rows, strict=True):
+                found[number] = row
+        return found

@@ -1,0 +1,138 @@
+"""A fine-tuned model in a model folder: the head's tensors under the names transformers has for them, the labels in
+config.json, and in bertkit.json all that the task has to know.
+
+What transformers has no place for (a CRF, an LSTM, a mix of layers) is kept under names of our own; a model with such
+parts opens there, but without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from bertkit.errors import ModelFolderError
+from bertkit.interop import safetensors_files
+from bertkit.interop.bert_names import canonical
+from bertkit.interop.folder import ModelFolder
+from bertkit.interop.weights import SavedHead, load_model, save_model
+from bertkit.model.fine_tuned import FineTuned, HeadShape
+from bertkit.tasks import task_called
+from bertkit.tasks.task import Task
+from bertkit.text.tokenizer import Tokenizer
+
+MATRICES = ("classifier", "qa_outputs")
+
+
+class LoadedTask(NamedTuple):
+    model: FineTuned
+    task: Task[Any]
+    notes: list[str]
+
+
+def save_fine_tuned(
+    path: Path,
+    model: FineTuned,
+    task: Task[Any],
+    tokenizer: Tokenizer,
+    *,
+    metrics: Mapping[str, float],
+    provenance: Mapping[str, Any],
+    files: Mapping[str, str | bytes] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """`files` are put beside: a report, a picture."""
+    tensors = {name.replace("dense.", f"{task.head_name}."): tensor for name, tensor in model.head_tensors().items()}
+    config: dict[str, Any] = {}
+    if task.labels:
+        config["id2label"] = {str(number): label for number, label in enumerate(task.labels)}
+        config["label2id"] = {label: number for number, label in enumerate(task.labels)}
+    elif task.architecture.endswith("ForSequenceClassification"):
+        config["num_labels"] = model.shape.outputs
+    if task.problem_type is not None:
+        config["problem_type"] = task.problem_type
+    head = SavedHead(
+        architecture=task.architecture,
+        pooler=task.pooler,
+        tensors=tensors,
+        config=config,
+        facts={
+            "task": task.name,
+            "labels": list(task.labels) or None,
+            "task_facts": task.facts(),
+            "head": model.shape.to_json(),
+        },
+        files=dict(files or {}),
+    )
+    save_model(path, model.bert, tokenizer, head=head, metrics=metrics, provenance=provenance, overwrite=overwrite)
+
+
+def load_fine_tuned(folder: ModelFolder) -> LoadedTask:
+    """The model of a folder that was fine-tuned, by bertkit or others, in evaluation mode."""
+    bert, _ = load_model(folder)
+    tensors = _head_tensors(folder)
+    shape = _shape(folder, tensors)
+    task = _task(folder, shape)
+    bert.mlm = bert.nsp = None
+    if not task.pooler:
+        bert.pooler = None
+    model = FineTuned(bert, shape)
+    expected = model.head_tensors()
+    for name in expected.keys() | tensors.keys():
+        if name not in tensors or name not in expected:
+            raise ModelFolderError(f"{folder.path}: the head {'lacks' if name in expected else 'has'} {name!r}")
+        there, wanted = tuple(tensors[name].shape), tuple(expected[name].shape)
+        if there != wanted:
+            raise ModelFolderError(
+                f"{folder.path}: {name!r} of the head is {there}, not {wanted}",
+                "Config and weights do not belong together: bring the files that do.",
+            )
+    model.load_state_dict({**{f"bert.{k}": v for k, v in bert.state_dict().items()}, **tensors}, assign=True)
+    return LoadedTask(model.eval(), task, [])
+
+
+def _head_tensors(folder: ModelFolder) -> dict[str, Tensor]:
+    """Under our names."""
+    found: dict[str, Tensor] = {}
+    for name, entry in folder.tensors.items():
+        known = canonical(name)
+        if known is None or known in folder.sources:
+            continue
+        owner, _, rest = known.partition(".")
+        with safetensors_files.opened(entry.file) as tensors:
+            found[f"dense.{rest}" if owner in MATRICES else known] = safetensors_files.read_tensor(
+                tensors, name, entry.file
+            )
+    if "dense.weight" not in found:
+        raise ModelFolderError(
+            f"{folder.path} has no head of a fine-tuned model", "Fine-tune it first: bertkit finetune."
+        )
+    return found
+
+
+def _shape(folder: ModelFolder, tensors: Mapping[str, Tensor]) -> HeadShape:
+    if head := folder.manifest.get("head"):
+        return HeadShape.from_json(head)
+    reads = "tokens" if folder.task in ("tag", "qa") else "text"
+    return HeadShape(reads=reads, outputs=len(tensors["dense.weight"]))
+
+
+def _task(folder: ModelFolder, shape: HeadShape) -> Task[Any]:
+    """As bertkit.json says, or as config.json of others lets know."""
+    if "task_facts" in folder.manifest:
+        return task_called(folder.task).from_facts(folder.manifest["task_facts"])
+    config, length = folder.raw_config, folder.config.max_position_embeddings
+    named = config.get("id2label") or {}
+    labels = [str(named.get(str(number), f"LABEL_{number}")) for number in range(shape.outputs)]
+    if folder.task == "classify" and (config.get("problem_type") == "regression" or shape.outputs == 1):
+        return task_called("regress").from_facts({"max_length": length})
+    if folder.task == "classify":
+        several = config.get("problem_type") == "multi_label_classification"
+        return task_called("classify").from_facts({"classes": labels, "max_length": length, "multi_label": several})
+    if folder.task == "tag":
+        return task_called("tag").from_facts({"tags": labels, "max_length": length})
+    if folder.task in ("qa", "choice"):
+        return task_called(folder.task).from_facts({"max_length": length})
+    raise ModelFolderError(f"{folder.path} is for {folder.task!r}, not a fine-tuned model")

@@ -1,0 +1,112 @@
+"""A BERT with one small head for a task on top: what fine-tuning trains and what predicts.
+
+Two kinds of heads do for all of BERT's tasks. One reads the text as a whole, from [CLS] through the pooler: classes, a
+number, a score for each choice. One reads every token: tags, and where an answer begins and ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
+
+from bertkit.config import require_fields
+from bertkit.errors import ConfigError
+from bertkit.model.bert import Bert
+from bertkit.model.crf import Crf
+from bertkit.model.inputs import Inputs
+from bertkit.model.layers import Dropout
+
+READS = ("text", "tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadShape:
+    """What decides a head's tensors."""
+
+    reads: str
+    """`text`: one row of scores for each sequence. `tokens`: one for each token."""
+    outputs: int
+    mix: bool = False
+    """Read a learned mix of all layers instead of the last one."""
+    lstm: int = 0
+    """Units of a bidirectional LSTM of two layers between encoder and head, as in the paper's feature-based tagging;
+    0 for none."""
+    crf: bool = False
+    """Scores for neighbouring tags."""
+
+    def __post_init__(self) -> None:
+        if self.reads not in READS or self.outputs < 1 or self.lstm < 0:
+            raise ConfigError(f"a head that reads {self.reads!r} and has {self.outputs} outputs")
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        require_fields(cls, values, "the head")
+        return cls(**values)
+
+
+class LayerMix(nn.Module):
+    """A weighted mean of the embeddings and all layers, the weights learned (Peters et al., 2018)."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(layers))
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, states: tuple[Tensor, ...]) -> Tensor:
+        shares = self.weights.softmax(0)
+        mixed: Tensor = torch.stack([share * state for share, state in zip(shares, states, strict=True)]).sum(0)
+        return self.scale * mixed
+
+
+class FineTuned(nn.Module):
+    def __init__(self, bert: Bert, shape: HeadShape, *, dropout: float | None = None) -> None:
+        super().__init__()
+        self.bert, self.shape = bert, shape
+        config = bert.config
+        self.mix = LayerMix(config.num_hidden_layers + 1) if shape.mix else None
+        self.lstm = (
+            nn.LSTM(config.hidden_size, shape.lstm, num_layers=2, bidirectional=True, batch_first=True)
+            if shape.lstm
+            else None
+        )
+        self.dropout = Dropout(config.hidden_dropout_prob if dropout is None else dropout)
+        self.dense = nn.Linear(2 * shape.lstm or config.hidden_size, shape.outputs)
+        self.crf = Crf(shape.outputs) if shape.crf else None
+        nn.init.normal_(self.dense.weight, std=config.initializer_range)
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """Scores: a row for each sequence, or for each place."""
+        x = self.mix(inputs.states(self.bert.encoder)) if self.mix is not None else inputs.through(self.bert.encoder)
+        if self.lstm is not None:
+            x = self._through_lstm(x, inputs)
+        if self.shape.reads == "text":
+            x = x[inputs.firsts]
+            if self.bert.pooler is not None and self.lstm is None:
+                x = self.bert.pooler.pooled(x)
+        scores: Tensor = self.dense(self.dropout(x))
+        return scores
+
+    def _through_lstm(self, x_TD: Tensor, inputs: Inputs) -> Tensor:
+        if self.lstm is None:
+            return x_TD
+        if inputs.runs is None:
+            lengths = [inputs.ids.shape[1]] * inputs.sequences
+        else:
+            lengths = [length for count, length in inputs.runs for _ in range(count)]
+        padded = pad_sequence(list(torch.split(x_TD, lengths)), batch_first=True)
+        packed = pack_padded_sequence(padded, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        return torch.cat([state[:length] for state, length in zip(states, lengths, strict=True)])
+
+    def head_tensors(self) -> dict[str, Tensor]:
+        """Everything that is not BERT's own."""
+        return {name: tensor for name, tensor in self.state_dict().items() if not name.startswith("bert.")}

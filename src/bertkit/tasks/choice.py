@@ -1,0 +1,233 @@
+"""Which of some endings fits a beginning? Every pair of beginning and ending gets a score; the highest wins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain, islice
+from typing import Any, ClassVar, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from bertkit.errors import InputError, shortened
+from bertkit.model.fine_tuned import FineTuned, HeadShape
+from bertkit.objectives.terms import Term
+from bertkit.tasks.data.columns import LOOK_AT
+from bertkit.tasks.data.rows import Row, Table
+from bertkit.tasks.data.texts import TextExample, read_table, text_of
+from bertkit.tasks.encoding import encode_texts
+from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
+from bertkit.text.tokenizer import Tokenizer
+
+PREMISES = ("premise", "sent1", "startphrase", "context", "prompt", "question", "sentence", "text")
+ENDINGS = re.compile(r"(ending|choice|option|answer|candidate)[-_ ]?(\d+|[a-e])", re.IGNORECASE)
+LISTS = ("endings", "choices", "options", "candidates")
+ANSWERS = ("label", "answer", "gold", "correct", "right", "answer_idx")
+
+
+class ChoiceExample(NamedTuple):
+    place: str
+    premise: str
+    endings: tuple[str, ...]
+    right: int | None = None
+    """The number of the right one, from 0."""
+
+
+class _Columns(NamedTuple):
+    premise: str
+    endings: list[str]
+    """Several columns, or one that holds a list."""
+    right: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultipleChoice(Task[ChoiceExample]):
+    max_length: int = 512
+
+    name: ClassVar[str] = "choice"
+    architecture: ClassVar[str] = "BertForMultipleChoice"
+    main_metric: ClassVar[str] = "accuracy"
+    pooler: ClassVar[bool] = True
+
+    @classmethod
+    def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[ChoiceExample]:
+        table = read_table(path, reading)
+        first = list(islice(table, LOOK_AT))
+        columns = _find_columns(table, first, reading, notes)
+        rows = chain(first, table)
+        if columns.right is None:
+            yield from (_example(row, columns, 0) for row in rows)
+            return
+        lowest = min(_whole_number(row, columns.right) for row in first)
+        if lowest not in (0, 1):
+            raise InputError(
+                f"{table.source.name}: the lowest number in {columns.right!r} is {lowest}",
+                "Endings are counted from 0 or from 1.",
+            )
+        if lowest == 1:
+            notes.append(f"{table.source.name}: endings are counted from 1")
+        yield from (_example(row, columns, lowest) for row in rows)
+
+    @classmethod
+    def example(cls, value: Any, place: str) -> ChoiceExample:
+        """From (beginning, [ending, ending, ...]), or {"premise": ..., "endings": [...]}."""
+        if isinstance(value, Mapping):
+            value = (value.get("premise"), value.get("endings"))
+        if (
+            not (isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], tuple | list))
+            or len(value[1]) < 2
+            or not all(isinstance(part, str) and part.strip() for part in (value[0], *value[1]))
+        ):
+            raise InputError(f"{place} is {shortened(value)}", "Pass (beginning, [ending, ending, ...]).")
+        return ChoiceExample(place, value[0], tuple(value[1]))
+
+    @classmethod
+    def for_examples(cls, examples: Sequence[ChoiceExample], **options: Any) -> Self:  # noqa: ARG003
+        return cls(**options)
+
+    def check(self, examples: Sequence[ChoiceExample]) -> None:
+        """Any number of endings will do."""
+
+    @staticmethod
+    def content(example: ChoiceExample) -> Hashable:
+        return example.premise, example.endings
+
+    @property
+    def shape(self) -> HeadShape:
+        return HeadShape(reads="text", outputs=1)
+
+    def encode(self, examples: Sequence[ChoiceExample], tokenizer: Tokenizer) -> list[Unit]:
+        pairs = [
+            TextExample(example.place, example.premise, ending) for example in examples for ending in example.endings
+        ]
+        found = encode_texts(pairs, tokenizer, max_length=self.max_length, long="head-tail")
+        return [
+            [
+                features._replace(about=(number, example.right))
+                for number, (features,) in enumerate(islice(found, len(example.endings)))
+            ]
+            for example in examples
+        ]
+
+    def units(self, features: Unit) -> list[Unit]:
+        return [features]
+
+    def targets(self, features: Sequence[Features], numbers: Sequence[int], firsts: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """`cells`: where in a table of examples and endings each sequence's score belongs."""
+        width = max(each.about[0] for each in features) + 1
+        right = torch.zeros(max(numbers) + 1, dtype=torch.long)
+        for number, each in zip(numbers, features, strict=True):
+            right[number] = each.about[1]
+        cells = [number * width + each.about[0] for number, each in zip(numbers, features, strict=True)]
+        return {"cells": torch.tensor(cells), "right": right, "width": torch.tensor(width)}
+
+    def term(self, model: FineTuned, batch: TaskBatch) -> Term:
+        right, width = batch.targets["right"], int(batch.targets["width"])
+        scores = model(batch)[:, 0]
+        # examples with fewer endings than others have cells that nothing can choose
+        table = scores.new_full((len(right) * width,), -torch.inf).scatter(0, batch.targets["cells"], scores)
+        table = table.view(len(right), width)
+        total = torch.nn.functional.cross_entropy(table, right, reduction="sum")
+        return Term(total, len(right), (table.detach().argmax(1) == right).sum())
+
+    def answer(
+        self,
+        example: ChoiceExample,
+        features: Unit,  # noqa: ARG002
+        scores: Sequence[Tensor],
+        model: FineTuned,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        chances = torch.cat(list(scores)).double().softmax(0)
+        best = int(chances.argmax())
+        return {"choice": best, "ending": example.endings[best], "probabilities": chances.tolist()}
+
+    def metrics(self, examples: Sequence[ChoiceExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        right = sum(example.right == answer["choice"] for example, answer in zip(examples, answers, strict=True))
+        return {"accuracy": right / len(examples)}
+
+    def facts(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
+        return cls(**facts)
+
+
+def _find_columns(table: Table, rows: Sequence[Row], reading: Reading, notes: list[str]) -> _Columns:
+    given = dict(reading.names or {})
+    for name in given.values():
+        for each in name.split(","):
+            if each not in table.columns:
+                raise InputError(
+                    f"{table.source.name} has no column {each!r}", f"There are: {', '.join(table.columns)}."
+                )
+    lowered = {name.lower(): name for name in table.columns}
+    premise = given.get("text") or next((lowered[name] for name in PREMISES if name in lowered), None)
+    endings = given["endings"].split(",") if "endings" in given else [n for n in table.columns if ENDINGS.fullmatch(n)]
+    endings = endings or [lowered[name] for name in LISTS if name in lowered][:1]
+    right = given.get("label") or next((lowered[name] for name in ANSWERS if name in lowered), None)
+    if not table.header and not given:
+        premise, endings, right = _by_content(table, rows)
+    if premise is None or not endings or (reading.labelled and right is None):
+        lacking = (
+            "beginning (--text)"
+            if premise is None
+            else "endings (--endings a,b,c)"
+            if not endings
+            else "right ending (--label)"
+        )
+        raise InputError(
+            f"{table.source.name}: no column is plainly the {lacking}", f"There are: {', '.join(table.columns)}."
+        )
+    if not given:
+        notes.append(
+            f"{table.source.name}{'' if table.header else ' has no header'}: taken for granted that the beginning is"
+            f" {premise!r}, the endings are {', '.join(map(repr, endings))}, the right one is {right!r}"
+        )
+    return _Columns(premise, endings, right if reading.labelled else None)
+
+
+def _by_content(table: Table, rows: Sequence[Row]) -> tuple[str | None, list[str], str | None]:
+    """Of a table without names: the last column of small numbers is the answer, and the columns of texts before it are
+    a beginning and its endings."""
+    numbers = [
+        name
+        for name in table.columns
+        if all(str(row.values[name]).isdigit() and int(row.values[name]) < 20 for row in rows)
+    ]
+    texts = [name for name in table.columns if any(" " in str(row.values[name]).strip() for row in rows)]
+    if not numbers or len(texts) < 3:
+        return None, [], None
+    return texts[0], texts[1:], numbers[-1]
+
+
+def _example(row: Row, columns: _Columns, first: int) -> ChoiceExample:
+    value = row.values.get(columns.endings[0])
+    if len(columns.endings) == 1 and isinstance(value, list):
+        endings = tuple(str(each) for each in value)
+    else:
+        endings = tuple(text_of(row, name) for name in columns.endings)
+    if len(endings) < 2 or not all(ending.strip() for ending in endings):
+        raise InputError(f"{row.place}: the endings are {shortened(endings)}", "There must be two or more, none empty.")
+    right = None
+    if columns.right is not None:
+        right = _whole_number(row, columns.right) - first
+        if not 0 <= right < len(endings):
+            raise InputError(
+                f"{row.place}: {columns.right!r} is {right + first}, and there are {len(endings)} endings",
+                f"It must be {first} to {len(endings) - 1 + first}.",
+            )
+    return ChoiceExample(row.place, text_of(row, columns.premise), endings, right)
+
+
+def _whole_number(row: Row, column: str) -> int:
+    value = row.values.get(column)
+    try:
+        return int(str(value))
+    except ValueError:
+        raise InputError(
+            f"{row.place}: {column!r} is {shortened(value)}, not the number of an ending",
+            "Count them from 0 or from 1.",
+        ) from None

@@ -1,0 +1,188 @@
+"""Which class is a text, or a pair of texts, of? One label, or any number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bertkit.errors import InputError, nearest, shortened
+from bertkit.model.fine_tuned import FineTuned, HeadShape
+from bertkit.objectives.terms import Term
+from bertkit.tasks.data.texts import TextExample, example_of, in_order, label_of, read_examples
+from bertkit.tasks.encoding import check_policy, encode_texts
+from bertkit.tasks.scores import classification_scores, multi_label_scores
+from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
+from bertkit.text.tokenizer import Tokenizer
+
+SEPARATOR = "|"
+THRESHOLD = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classify(Task[TextExample]):
+    classes: tuple[str, ...]
+    max_length: int = 512
+    long: str = "head-tail"
+    multi_label: bool = False
+    weights: tuple[float, ...] | None = None
+    """Of each class in the loss: rare ones may count more."""
+
+    name: ClassVar[str] = "classify"
+    architecture: ClassVar[str] = "BertForSequenceClassification"
+    main_metric: ClassVar[str] = "accuracy"
+    pooler: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_policy(self.long)
+        if len(self.classes) < (1 if self.multi_label else 2):
+            raise InputError(
+                f"there is only one label in the training data, {self.classes[0]!r}" if self.classes else "no labels",
+                "Is that the right column? A classifier needs at least two.",
+            )
+
+    @classmethod
+    def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[TextExample]:
+        return read_examples(path, reading, notes, "label", _labels_of)
+
+    @classmethod
+    def example(cls, value: Any, place: str) -> TextExample:
+        return example_of(value, place)
+
+    @classmethod
+    def for_examples(cls, examples: Sequence[TextExample], **options: Any) -> Self:
+        several = bool(options.get("multi_label"))
+        if not several:
+            _require_one_label(examples)
+        found = {label for example in examples for label in _as_labels(example.right, several)}
+        classes = in_order(found)
+        balanced = options.pop("class_weights", False)
+        if balanced:
+            counts = dict.fromkeys(classes, 0)
+            for example in examples:
+                for label in _as_labels(example.right, several):
+                    counts[label] += 1
+            total = sum(counts.values())
+            options["weights"] = tuple(total / (len(classes) * counts[name]) for name in classes)
+        return cls(classes=classes, **options)
+
+    def check(self, examples: Sequence[TextExample]) -> None:
+        if not self.multi_label:
+            _require_one_label(examples)
+        for example in examples:
+            for label in _as_labels(example.right, self.multi_label):
+                if label not in self.classes:
+                    there = ", ".join(map(repr, self.classes[:12]))
+                    raise InputError(
+                        f"{example.place}: the label {label!r} is not among those of the training data",
+                        f"{nearest(label, self.classes)} There are: {there}.".strip(),
+                    )
+
+    @staticmethod
+    def content(example: TextExample) -> Hashable:
+        return example.text, example.pair
+
+    @staticmethod
+    def kind(example: TextExample) -> Hashable:
+        return str(example.right)
+
+    @property
+    def shape(self) -> HeadShape:
+        return HeadShape(reads="text", outputs=len(self.classes))
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.classes
+
+    @property
+    def problem_type(self) -> str | None:
+        return "multi_label_classification" if self.multi_label else "single_label_classification"
+
+    def encode(self, examples: Sequence[TextExample], tokenizer: Tokenizer) -> list[Unit]:
+        number_of = {name: number for number, name in enumerate(self.classes)}
+        found = encode_texts(examples, tokenizer, max_length=self.max_length, long=self.long)
+        encoded = []
+        for example, parts in zip(examples, found, strict=True):
+            labels = [] if example.right is None else _as_labels(example.right, self.multi_label)
+            about = [number_of[label] for label in labels if label in number_of]
+            encoded.append([each._replace(about=about) for each in parts])
+        return encoded
+
+    def targets(self, features: Sequence[Features], numbers: Sequence[int], firsts: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        if not self.multi_label:
+            return {"labels": torch.tensor([each.about[0] for each in features])}
+        hot = torch.zeros(len(features), len(self.classes))
+        for row, each in enumerate(features):
+            hot[row, each.about] = 1
+        return {"labels": hot}
+
+    def term(self, model: FineTuned, batch: TaskBatch) -> Term:
+        scores, labels = model(batch), batch.targets["labels"]
+        weights = None if self.weights is None else scores.new_tensor(self.weights)
+        if self.multi_label:
+            total = F.binary_cross_entropy_with_logits(scores, labels, pos_weight=weights, reduction="sum")
+            right = ((scores > 0) == (labels > 0)).all(1).sum()
+            return Term(total / len(self.classes), len(labels), right.detach())
+        total = F.cross_entropy(scores, labels, weight=weights, reduction="sum")
+        return Term(total, len(labels), (scores.argmax(1) == labels).sum().detach())
+
+    def answer(
+        self,
+        example: TextExample,  # noqa: ARG002
+        features: Unit,  # noqa: ARG002
+        scores: Sequence[Tensor],
+        model: FineTuned,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        mean = torch.stack(list(scores)).double()
+        chances = mean.sigmoid().mean(0) if self.multi_label else mean.softmax(1).mean(0)
+        shown = dict(zip(self.classes, chances.tolist(), strict=True))
+        if self.multi_label:
+            return {"labels": [name for name in self.classes if shown[name] >= THRESHOLD], "probabilities": shown}
+        return {"label": self.classes[int(chances.argmax())], "probabilities": shown}
+
+    def metrics(self, examples: Sequence[TextExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        if self.multi_label:
+            return multi_label_scores(
+                [_as_labels(example.right, True) for example in examples],
+                [answer["labels"] for answer in answers],
+                self.classes,
+            )
+        truth = [_as_labels(example.right, False)[0] for example in examples]
+        return classification_scores(truth, [answer["label"] for answer in answers], self.classes)
+
+    def facts(self) -> dict[str, Any]:
+        return {**asdict(self), "classes": list(self.classes), "weights": None}
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
+        return cls(**{**facts, "classes": tuple(facts["classes"])})
+
+
+def _labels_of(value: Any, place: str) -> tuple[str, ...] | str:
+    """A list of labels stays one; of text it is decided later whether a separator in it means anything."""
+    if isinstance(value, list):
+        return tuple(label_of(each, place) for each in value)
+    return label_of(value, place) if value != "" else ""
+
+
+def _require_one_label(examples: Sequence[TextExample]) -> None:
+    for example in examples:
+        if not example.right:
+            raise InputError(f"{example.place}: the label is empty", "Remove the row or fill it in.")
+        if not isinstance(example.right, str) and len(example.right) != 1:
+            raise InputError(
+                f"{example.place}: {len(example.right)} labels, {shortened(list(example.right))}",
+                "If a text may have several, add --multi-label.",
+            )
+
+
+def _as_labels(right: tuple[str, ...] | str, several: bool) -> list[str]:
+    if not isinstance(right, str):
+        return list(right)
+    if not several:
+        return [right]
+    return [part.strip() for part in right.split(SEPARATOR) if part.strip()]

@@ -1,0 +1,96 @@
+"""Which column holds what: named by the user, known by its name, or guessed from the first rows and then said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bertkit.errors import InputError, nearest
+from bertkit.tasks.data.rows import Row, Table
+
+LOOK_AT = 1000
+"""So many rows are looked at to guess by what is in them."""
+
+USUAL = {
+    "text": (
+        "text",
+        "sentence",
+        "sentence1",
+        "text_a",
+        "#1 string",
+        "review",
+        "content",
+        "premise",
+        "question1",
+        "body",
+    ),
+    "pair": ("pair", "sentence2", "text_b", "#2 string", "hypothesis", "question2"),
+    "label": ("label", "labels", "gold_label", "class", "category", "target", "quality", "sentiment", "is_duplicate"),
+    "score": ("score", "similarity", "label", "target", "rating", "stars", "value"),
+}
+"""What columns are usually called, whatever the case; the first that is there counts."""
+
+
+def find_columns(
+    table: Table, rows: Sequence[Row], wanted: Mapping[str, bool], given: Mapping[str, str], notes: list[str]
+) -> dict[str, str]:
+    """For each part of an example its column. `wanted` says of each whether there must be one; `given` are the user's
+    own words, which are never overruled."""
+    found: dict[str, str] = {}
+    for part, name in given.items():
+        if name not in table.columns:
+            there = ", ".join(map(repr, table.columns[:12]))
+            hint = nearest(name, table.columns)
+            raise InputError(
+                f"{table.source.name} has no column {name!r}", f"{hint + ' ' if hint else ''}There are: {there}."
+            )
+        found[part] = name
+    guessed: dict[str, str] = {}
+    for part in wanted:
+        if part in found:
+            continue
+        left = [name for name in table.columns if name not in (*found.values(), *guessed.values())]
+        if usual := _by_name(part, left):
+            guessed[part] = usual
+    missing = [part for part, needed in wanted.items() if needed and part not in found and part not in guessed]
+    if missing:
+        guessed.update(_by_content(missing, table, rows, {**found, **guessed}))
+    if lacking := [part for part in missing if part not in guessed]:
+        there = ", ".join(map(repr, table.columns[:12]))
+        raise InputError(
+            f"{table.source.name}: no column is plainly the {lacking[0]}",
+            f"Name it with --{lacking[0]}. There are: {there}.",
+        )
+    if guessed:
+        shown = ", ".join(f"{part} is {name!r}" for part, name in guessed.items())
+        notes.append(f"{table.source.name}{'' if table.header else ' has no header'}: taken for granted that {shown}")
+    return {**found, **guessed}
+
+
+def _by_name(part: str, names: Sequence[str]) -> str | None:
+    lowered = {name.strip().lower(): name for name in reversed(names)}
+    return next((lowered[usual] for usual in USUAL.get(part, ()) if usual in lowered), None)
+
+
+def _by_content(missing: Sequence[str], table: Table, rows: Sequence[Row], taken: Mapping[str, str]) -> dict[str, str]:
+    """The longest texts are the text; what has the fewest different values, and a value in every row, is the label."""
+    found: dict[str, str] = {}
+    for part in missing:
+        left = [name for name in table.columns if name not in (*taken.values(), *found.values())]
+        if part in ("text", "pair"):
+            lengths = {name: _mean_length([row.values.get(name) for row in rows]) for name in left}
+            longest = max(lengths, key=lengths.__getitem__, default=None)
+            if longest is not None and lengths[longest] > 0:
+                found[part] = longest
+        elif part in ("label", "score"):
+            kinds = {name: {str(row.values.get(name)).strip() for row in rows} for name in left}
+            full = {name: len(values) for name, values in kinds.items() if "" not in values and len(values) > 1}
+            fewest = min(full, key=full.__getitem__, default=None)
+            if fewest is not None and (part == "score" or full[fewest] <= max(2, len(rows) // 5)):
+                found[part] = fewest
+    return found
+
+
+def _mean_length(values: Sequence[Any]) -> float:
+    texts = [value for value in values if isinstance(value, str)]
+    return sum(map(len, texts)) / len(values) if len(texts) == len(values) and texts else 0.0

@@ -1,0 +1,176 @@
+"""Rows of a table with all their columns: CSV, TSV, JSON lines or Parquet, compressed or not, one after the other.
+
+What is wrong is an InputError that names file, line, value and remedy. A table whose first line looks like data has no
+header; its columns are then called 1, 2, 3 ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from bertkit.corpus.reading.blocks import cut_text
+from bertkit.corpus.reading.decompress import open_bytes
+from bertkit.corpus.reading.encoding import as_utf8
+from bertkit.corpus.reading.readers import Problem, ReadOptions, Source, cut_blocks, find_sources, place
+from bertkit.corpus.reading.records import json_object
+from bertkit.corpus.reading.tables import table_cells
+from bertkit.corpus.reading.types import decoded
+from bertkit.errors import InputError, UsageError
+
+DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
+TABLES = ("csv", "tsv")
+
+
+class Row(NamedTuple):
+    place: str
+    """File and line, for messages."""
+    values: dict[str, Any]
+
+
+class Table:
+    """A file with a record a row. `columns` are known before the first row is read; `header` says whether the file
+    names them itself."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        file_format: str | None = None,
+        delimiter: str | None = None,
+        columns: Sequence[str] | None = None,
+        encoding: str = "utf-8",
+        on_read: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """`columns` names those of a table that has no header."""
+        self.options = ReadOptions(encoding=encoding, documents="line")
+        self.source = _source(path, file_format, encoding)
+        self.delimiter = delimiter_called(delimiter) if delimiter else "\t" if self.source.format == "tsv" else ","
+        self.given, self.on_read = list(columns or []), on_read
+        self.header = True
+        self._rows = self._read()
+        first = next(self._rows, None)
+        if first is None:
+            raise InputError(f"{self.source.name} has no rows", "It needs a header and at least one row.")
+        self.columns = list(first.values)
+
+        self._rows = chain([first], self._rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._rows
+
+    def _read(self) -> Iterator[Row]:
+        if self.source.format in TABLES:
+            yield from self._table()
+        elif self.source.format == "parquet":
+            yield from self._parquet()
+        else:
+            yield from self._json_lines()
+
+    def _table(self) -> Iterator[Row]:
+        stream, encoding = as_utf8(
+            open_bytes(self.source.path, self.source.compression, self.on_read), self.options.encoding
+        )
+        names = self.given or None
+        if names is None:
+            cells = _first_cells(stream.peek(2**20).decode("utf-8", "replace"), self.delimiter)
+            self._refuse_wrong_delimiter(cells)
+            if looks_like_data(cells):
+                names, self.header = [str(number) for number in range(1, len(cells) + 1)], False
+        for row in table_cells(cut_text(stream, "line", self.options), self.delimiter, encoding, self.options, names):
+            if isinstance(row, Problem):
+                raise self._error(row)
+            yield Row(place(self.source, row.line), dict(zip(row.header, row.cells, strict=True)))
+
+    def _refuse_wrong_delimiter(self, cells: list[str]) -> None:
+        if len(cells) != 1:
+            return
+        for name, character in DELIMITERS.items():
+            if character != self.delimiter and character in cells[0]:
+                raise InputError(
+                    f"{self.source.name}: the first line is one column, {cells[0][:60]!r}, with a {name} in it",
+                    f"Perhaps that separates the columns: --delimiter {name}.",
+                )
+
+    def _json_lines(self) -> Iterator[Row]:
+        for block in cut_blocks(self.source, 0, self.options, self.on_read):
+            if isinstance(block.payload, list):
+                raise self._error(next(problem for problem in block.payload if isinstance(problem, Problem)))
+            for line, raw in enumerate(block.payload.removesuffix(b"\n").split(b"\n"), block.first_line):
+                if not raw.strip():
+                    continue
+                text = decoded(line, raw, block.encoding)
+                value = text if isinstance(text, Problem) else json_object(line, text)
+                if isinstance(value, Problem):
+                    raise self._error(value)
+                yield Row(place(self.source, line), value)
+
+    def _parquet(self) -> Iterator[Row]:
+        try:
+            import pyarrow
+            from pyarrow import parquet
+        except ImportError:
+            raise InputError(
+                f"{self.source.name} is Parquet, and pyarrow is not installed", "pip install 'bertkit[parquet]'"
+            ) from None
+        number = 0
+        try:
+            with parquet.ParquetFile(self.source.path) as file:
+                for batch in file.iter_batches(1024):
+                    for values in batch.to_pylist():
+                        number += 1
+                        yield Row(place(self.source, number), values)
+                    self.on_read((self.source.size or 0) * batch.num_rows // max(file.metadata.num_rows, 1))
+        except (pyarrow.ArrowException, OSError, ValueError) as problem:
+            reason = " ".join(str(problem).split())[:200]
+            raise InputError(f"{self.source.name}: damaged Parquet: {reason}") from None
+
+    def _error(self, problem: Problem) -> InputError:
+        shown = f": {problem.excerpt}" if problem.excerpt else ""
+        return InputError(f"{place(self.source, problem.line)}: {problem.reason}{shown}", problem.remedy)
+
+
+def _source(path: str, file_format: str | None, encoding: str) -> Source:
+    sources, left_out = find_sources([path], format=file_format, encoding=encoding)
+    if left_out and not sources:
+        raise InputError(f"{path}: {left_out[0].reason}")
+    if len(sources) != 1:
+        raise UsageError(f"{path} is {len(sources)} files", "Name one file.")
+    if sources[0].format == "text":
+        raise InputError(
+            f"{path} is plain text, and rows with columns are needed",
+            "Say what it is with --format csv, tsv, jsonl or parquet.",
+        )
+    return sources[0]
+
+
+def delimiter_called(name: str) -> str:
+    """By its name, or itself: delimiter_called("semicolon") and delimiter_called(";") are ";"."""
+    character = DELIMITERS.get(name, name)
+    if len(character) != 1:
+        raise UsageError(f"the delimiter is {name!r}", f"It can be {', '.join(DELIMITERS)} or one character.")
+    return character
+
+
+def _first_cells(start: str, delimiter: str) -> list[str]:
+    line = next((line for line in start.removeprefix("\ufeff").splitlines() if line.strip()), "")
+    return [cell.strip().strip('"') if delimiter != "\t" else cell for cell in line.split(delimiter)]
+
+
+def looks_like_data(cells: Sequence[str]) -> bool:
+    """Whether the first row of a table is rather a row than a header: names of columns are short and are no numbers.
+    (A first column without a name is what data frames write for their index.)
+
+    >>> looks_like_data(["gj04", "1", "", "The sailors rode the breeze."])
+    True
+    """
+    return len(cells) > 1 and any(_is_number(cell) or len(cell) > 60 for cell in cells)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

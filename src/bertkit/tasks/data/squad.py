@@ -1,0 +1,302 @@
+"""Questions about passages: SQuAD files, version 1.1 and 2, and the same a row: JSON lines or a table.
+
+A row has a question and a context, and the answers in one of four forms: a list of {"text", "answer_start"}, one
+{"text": [...], "answer_start": [...]}, a list of texts, or `answer` and `answer_start` beside the question. An empty
+list, or an empty answer, says that the passage does not tell. Answers that are not where they are said to be are looked
+for, and those found elsewhere are counted and said.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from bertkit.corpus.reading.decompress import STDIN, ByteStream, decompressed, open_bytes, peek_stdin
+from bertkit.corpus.reading.encoding import HEAD, as_utf8
+from bertkit.corpus.reading.readers import Source, find_sources
+from bertkit.corpus.reading.types import excerpt
+from bertkit.errors import InputError, nearest, shortened
+from bertkit.tasks.data.texts import read_table
+from bertkit.tasks.task import Reading
+
+USUAL = {
+    "question": ("question", "query"),
+    "context": ("context", "passage", "paragraph", "text"),
+    "answers": ("answers", "answer", "answer_text"),
+    "answer_start": ("answer_start", "start"),
+    "id": ("id", "qid", "question_id"),
+}
+"""What the parts of a row are called, whatever the case; the first that is there counts."""
+WHOLE = 2**62
+MISSING = object()
+_SQUAD = re.compile(r'\s*\{(?:\s*"[^"]*"\s*:\s*(?:"[^"]*"|[-\d.]+|null|true|false)\s*,)*\s*"data"\s*:\s*\[')
+
+
+class Answer(NamedTuple):
+    text: str
+    start: int
+    """Of its first character in the passage."""
+
+
+class QaExample(NamedTuple):
+    place: str
+    id: str
+    """Of a file, its number there if it has no other."""
+    question: str
+    context: str
+    answers: tuple[Answer, ...] | None = None
+    """Empty if the passage does not tell; None where what is right is not known."""
+
+
+class _Found(NamedTuple):
+    """A question as a file has it, its values under the names that SQuAD has for them."""
+
+    place: str
+    values: Mapping[str, Any]
+
+
+def read_questions(path: str, reading: Reading, notes: list[str]) -> Iterator[QaExample]:
+    """The questions of a file. What had to be mended goes into `notes` after the last of them."""
+    sources, left_out = find_sources([path], format=reading.file_format, encoding=reading.encoding)
+    if left_out and not sources:
+        raise InputError(f"{path}: {left_out[0].reason}")
+    is_squad = len(sources) == 1 and sources[0].format in ("jsonl", "text") and _is_squad(sources[0], reading.encoding)
+    found = _nested(sources[0], reading.encoding) if is_squad else _rows(path, reading, notes)
+    answers_of = _Answers()
+    seen: dict[str, str] = {}
+    number = 0
+    for number, (place, values) in enumerate(found, 1):
+        given = values.get("id")
+        name = str(number if given is None else given)
+        where = place if given is None else f"{place}, question {shortened(name)}"
+        if reading.labelled:
+            if name in seen:
+                raise InputError(f"{where}: this id is there twice, first in {seen[name]}", "Give each its own id.")
+            seen[name] = place
+        question, context = _text(values, "question", where), _text(values, "context", where)
+        answers = answers_of(values, context, where) if reading.labelled else None
+        yield QaExample(where, name, question, context, answers)
+    file = sources[0].name
+    if not number:
+        raise InputError(f"{file} has no questions", 'They are looked for in "data", "paragraphs", "qas".')
+    notes.extend(f"{file}: {note}" for note in answers_of.notes())
+
+
+def question_of(value: Any, place: str) -> QaExample:
+    """One question with its passage, as Python has it: (question, passage), or a dictionary with the names of a row."""
+    if isinstance(value, tuple | list) and len(value) == 2:
+        value = {"question": value[0], "context": value[1]}
+    if not isinstance(value, Mapping):
+        raise InputError(
+            f"{place} is {shortened(value)}", 'Pass (question, passage), or {"question": ..., "context": ...}.'
+        )
+    values = {part: value[name] for part, name in _named(value, {}).items()}
+    given = values.get("id")
+    question, context = _text(values, "question", place), _text(values, "context", place)
+    return QaExample(place, "" if given is None else str(given), question, context)
+
+
+def _is_squad(source: Source, encoding: str) -> bool:
+    """Whether a file is one JSON value with everything in it; told from its beginning."""
+    if source.path == STDIN:
+        raw = peek_stdin(HEAD)
+        stream = ByteStream(decompressed(iter([raw]), source.compression) if source.compression else iter([raw]))
+    else:
+        stream = open_bytes(source.path, source.compression, piece=HEAD)
+    start = as_utf8(stream, encoding)[0].read(HEAD).decode("utf-8", "replace")
+    return _SQUAD.match(start) is not None
+
+
+def _nested(source: Source, encoding: str) -> Iterator[_Found]:
+    """The questions of a SQuAD file: articles have paragraphs, these a context and questions. A list of rows in their
+    stead, as some tools write it, is read too."""
+    stream, _ = as_utf8(open_bytes(source.path, source.compression), encoding)
+    raw = stream.read(WHOLE)
+    if stream.damage:
+        raise InputError(f"{source.name}: {stream.damage}")
+    for article in _listed(_parsed(raw, source.name), "data", source.name):
+        if "paragraphs" not in article and "question" in article:
+            yield _Found(source.name, article)
+            continue
+        for paragraph in _listed(article, "paragraphs", source.name):
+            for question in _listed(paragraph, "qas", source.name):
+                yield _Found(source.name, {**question, "context": paragraph.get("context")})
+
+
+def _parsed(raw: bytes, name: str) -> Any:
+    try:
+        return json.loads(raw)
+    except UnicodeDecodeError as problem:
+        line = raw.count(b"\n", 0, problem.start) + 1
+        shown = excerpt(raw, problem.start)
+        raise InputError(f"{name}, line {line}: not UTF-8: {shown}", "Name the encoding with --encoding.") from None
+    except json.JSONDecodeError as problem:
+        shown = excerpt(problem.doc, problem.pos)
+        raise InputError(f"{name}, line {problem.lineno}: not valid JSON: {problem.msg}: {shown}") from None
+    except RecursionError:
+        raise InputError(f"{name}: JSON nested too deeply") from None
+    except ValueError:
+        raise InputError(f"{name}: a JSON number with more digits than can be read") from None
+
+
+def _listed(parent: Any, key: str, name: str) -> list[dict[str, Any]]:
+    values = parent.get(key) if isinstance(parent, dict) else None
+    if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+        raise InputError(f"{name}: {shortened(parent)} has no list of objects {key!r}", "It is not a SQuAD file.")
+    return values
+
+
+def _rows(path: str, reading: Reading, notes: list[str]) -> Iterator[_Found]:
+    table = read_table(path, reading)
+    given = dict(reading.names or {})
+    there = ", ".join(map(repr, table.columns[:12]))
+    for name in given.values():
+        if name not in table.columns:
+            raise InputError(
+                f"{table.source.name} has no column {name!r}", f"{nearest(name, table.columns)} There are: {there}."
+            )
+    first = _named(dict.fromkeys(table.columns), given)
+    wanted = ["question", "context"]
+    if reading.labelled and "is_impossible" not in table.columns:
+        wanted.append("answers")
+    for part in wanted:
+        if part not in first:
+            raise InputError(
+                f"{table.source.name}: no column is plainly the {part}", f"Call it {part!r}. There are: {there}."
+            )
+    if guessed := [f"{part} is {name!r}" for part, name in first.items() if part not in given and part != name]:
+        notes.append(f"{table.source.name}: taken for granted that {', '.join(guessed)}")
+    for row in table:
+        columns = _named(row.values, given)
+        others = {key: row.values[key] for key in ("is_impossible",) if key in row.values}
+        yield _Found(row.place, {**{part: row.values.get(name) for part, name in columns.items()}, **others})
+
+
+def _named(values: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:
+    """For each part of a question the name that this row has for it."""
+    lowered = {name.strip().lower(): name for name in reversed(list(values))}
+    found = {part: next((lowered[name] for name in names if name in lowered), None) for part, names in USUAL.items()}
+    return {part: name for part, name in {**found, **given}.items() if name is not None}
+
+
+def _text(values: Mapping[str, Any], part: str, where: str) -> str:
+    value = values.get(part)
+    if not isinstance(value, str):
+        said = f"the {part} is {shortened(value)}, not text" if part in values else f"there is no {part}"
+        raise InputError(f"{where}: {said}", "Remove the question or mend it.")
+    if not value.strip():
+        raise InputError(f"{where}: the {part} is empty", "Remove the question or fill it in.")
+    return value
+
+
+class _Answers:
+    """The answers of a question in their passage, and what was odd about them, counted."""
+
+    def __init__(self) -> None:
+        self.moved = self.unplaced = self.contradicted = 0
+
+    def __call__(self, values: Mapping[str, Any], context: str, where: str) -> tuple[Answer, ...]:
+        pairs = [pair for pair in _pairs(values, where) if pair[0].strip()]
+        if _said_impossible(values.get("is_impossible")):
+            self.contradicted += bool(pairs)
+            return ()
+        return tuple(self._placed(text, start, context, where) for text, start in pairs)
+
+    def _placed(self, text: str, start: int | None, context: str, where: str) -> Answer:
+        if start is not None and start >= 0 and context.startswith(text, start):
+            return Answer(text, start)
+        for wanted in (text, text.strip()):
+            at = nearest_occurrence(wanted, context, start or 0)
+            if at is not None:
+                self.moved += start is not None
+                self.unplaced += start is None
+                return Answer(wanted, at)
+        raise InputError(
+            f"{where}: the answer {shortened(text)} is not in its passage, {shortened(context)}",
+            "An answer is a part of the passage, letter for letter: mend it, or remove the question.",
+        )
+
+    def notes(self) -> Iterator[str]:
+        if self.moved:
+            yield f"{self.moved:,} answers are not where answer_start says; the nearest place that has them counts"
+        if self.unplaced:
+            yield f"{self.unplaced:,} answers have no answer_start; the first place that has them counts"
+        if self.contradicted:
+            yield f"{self.contradicted:,} questions are marked is_impossible and have answers; they count as without"
+
+
+def nearest_occurrence(text: str, context: str, start: int) -> int | None:
+    """Where `text` is in the passage, as near to `start` as can be.
+
+    >>> nearest_occurrence("day", "day by day, day out", 8)
+    7
+    """
+    before = context.rfind(text, 0, max(start, 0) + len(text))
+    after = context.find(text, max(start, 0))
+    found = [at for at in (before, after) if at >= 0]
+    return min(found, key=lambda at: abs(at - start), default=None)
+
+
+def _pairs(values: Mapping[str, Any], where: str) -> list[tuple[str, int | None]]:
+    """Texts and starts, whichever of the forms they are in."""
+    given = values.get("answers", MISSING)
+    if given is None or (given is MISSING and _said_impossible(values.get("is_impossible"))):
+        return []
+    if given is MISSING:
+        raise InputError(
+            f"{where}: there are no answers", 'For a question that the passage does not answer, write "answers": [].'
+        )
+    if isinstance(given, str):
+        return [(given, _start(values.get("answer_start"), where))]
+    if isinstance(given, dict):
+        given = _paired(given, where)
+    if not isinstance(given, list):
+        raise _not_answers(given, where)
+    found = []
+    for each in given:
+        text = each.get("text") if isinstance(each, dict) else each
+        if not isinstance(text, str):
+            raise _not_answers(each, where)
+        found.append((text, _start(each.get("answer_start") if isinstance(each, dict) else None, where)))
+    return found
+
+
+def _paired(answers: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    texts, starts = answers.get("text"), answers.get("answer_start")
+    if not isinstance(texts, list):
+        return [dict(answers)]
+    if starts is None:
+        starts = [None] * len(texts)
+    if not isinstance(starts, list) or len(starts) != len(texts):
+        raise InputError(
+            f"{where}: {len(texts)} texts of answers, and answer_start is {shortened(starts)}",
+            "There must be one start for each.",
+        )
+    return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+
+
+def _not_answers(value: Any, where: str) -> InputError:
+    return InputError(
+        f"{where}: an answer is {shortened(value)}", 'It should be {"text": "...", "answer_start": 12}, or text.'
+    )
+
+
+def _start(value: Any, where: str) -> int | None:
+    """Tables have numbers as text, and 12.0 for 12 where some rows have none."""
+    if value is None or value == "" or value != value:
+        return None
+    try:
+        if isinstance(value, bool) or float(value) != int(float(value)):
+            raise ValueError
+        return int(float(value))
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(
+            f"{where}: answer_start is {shortened(value)}",
+            "It is the number of characters before the answer, or left out.",
+        ) from None
+
+
+def _said_impossible(value: Any) -> bool:
+    return value is True or str(value).lower() in ("true", "1")

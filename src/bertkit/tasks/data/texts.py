@@ -1,0 +1,114 @@
+"""Rows with one text or two, and what is right about them: what classify, regress and embed read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any, NamedTuple
+
+from bertkit.corpus.reading.readers import find_sources, read_texts
+from bertkit.errors import InputError, shortened
+from bertkit.tasks.data.columns import LOOK_AT, find_columns
+from bertkit.tasks.data.rows import Row, Table
+from bertkit.tasks.task import Reading
+
+
+class TextExample(NamedTuple):
+    place: str
+    text: str
+    pair: str | None = None
+    right: Any = None
+    """The label, the labels or the number; None where it is not known."""
+
+
+def example_of(value: Any, place: str) -> TextExample:
+    """From a text, two texts, or {"text": ..., "pair": ...}."""
+    if isinstance(value, str):
+        parts: list[Any] = [value]
+    elif isinstance(value, Mapping) and "text" in value and value.keys() <= {"text", "pair"}:
+        parts = [value["text"], *([value["pair"]] if value.get("pair") is not None else [])]
+    else:
+        parts = list(value) if isinstance(value, tuple | list) else []
+    if not 1 <= len(parts) <= 2 or not all(isinstance(part, str) for part in parts):
+        raise InputError(f"{place} is {shortened(value)}", 'Pass a text, two texts, or {"text": ..., "pair": ...}.')
+    if not all(part.strip() for part in parts):
+        raise InputError(f"{place} is empty", "Pass a text with something in it.")
+    return TextExample(place, *parts)
+
+
+def read_table(path: str, reading: Reading) -> Table:
+    return Table(
+        path,
+        file_format=reading.file_format,
+        delimiter=reading.delimiter,
+        columns=reading.columns,
+        encoding=reading.encoding,
+    )
+
+
+def read_examples(
+    path: str, reading: Reading, notes: list[str], right: str, convert: Callable[[Any, str], Any]
+) -> Iterator[TextExample]:
+    """`right` is what the column with the answer is called in options, and `convert` makes of a value and its place
+    what is right, or raises an InputError."""
+    if not reading.labelled and is_plain_text(path, reading):
+        yield from (TextExample(f"{path}, text {number}", text) for number, text in enumerate(_lines(path, reading), 1))
+        return
+    table = read_table(path, reading)
+    first = list(islice(table, LOOK_AT))
+    wanted = {"text": True, "pair": False, **({right: True} if reading.labelled else {})}
+    columns = find_columns(table, first, wanted, dict(reading.names or {}), notes)
+    for row in chain(first, table):
+        pair = text_of(row, columns["pair"]) if "pair" in columns else None
+        value = convert(value_of(row, columns[right]), row.place) if right in columns else None
+        yield TextExample(row.place, text_of(row, columns["text"]), pair, value)
+
+
+def is_plain_text(path: str, reading: Reading) -> bool:
+    if reading.file_format is not None:
+        return reading.file_format == "text"
+    sources, _ = find_sources([path], encoding=reading.encoding)
+    return bool(sources) and sources[0].format == "text"
+
+
+def _lines(path: str, reading: Reading) -> Iterator[str]:
+    return read_texts(path, encoding=reading.encoding, file_format="text")
+
+
+def value_of(row: Row, column: str) -> Any:
+    if column not in row.values:
+        raise InputError(f"{row.place}: there is no {column!r}", "Every row must have it.")
+    return row.values[column]
+
+
+def text_of(row: Row, column: str) -> str:
+    value = value_of(row, column)
+    if not isinstance(value, str):
+        raise InputError(f"{row.place}: {column!r} is {shortened(value)}, not text", "Remove the row or mend it.")
+    if not value.strip():
+        raise InputError(f"{row.place}: {column!r} is empty", "Remove the row or fill it in.")
+    return value
+
+
+def label_of(value: Any, place: str) -> str:
+    """A label as text, whatever type it has: 1, 1.0 and "1" are one label."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, float) and value != value:
+        raise InputError(f"{place}: the label is NaN", "Remove the row or fill it in.")
+    if not isinstance(value, str | int | float):
+        raise InputError(f"{place}: the label is {shortened(value)}", "It must be text or a number.")
+    label = str(value).strip()
+    if not label:
+        raise InputError(f"{place}: the label is empty", "Remove the row or fill it in.")
+    return label
+
+
+def in_order(labels: set[str]) -> tuple[str, ...]:
+    """Numbers by their size, other labels by the alphabet."""
+    try:
+        return tuple(sorted(labels, key=float))
+    except ValueError:
+        return tuple(sorted(labels))

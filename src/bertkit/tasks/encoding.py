@@ -1,0 +1,86 @@
+"""Texts to sequences of tokens that fit the model, and what to do with those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bertkit.errors import InputError, UsageError, nearest
+from bertkit.tasks.data.texts import TextExample
+from bertkit.tasks.task import Features
+from bertkit.text.tokenizer import Tokenizer
+from bertkit.text.windows import windows
+
+LONG = ("head-tail", "windows", "head", "error")
+"""Policies for texts longer than the model: the beginning and the end of it (three quarters of what fits are
+beginning), all of it in windows whose scores are averaged, the beginning only, or an error."""
+TEXTS_AT_ONCE = 1024
+
+
+def check_policy(long: str) -> None:
+    if long not in LONG:
+        raise UsageError(f"long is {long!r}", f"{nearest(long, LONG)} It can be {', '.join(LONG)}.")
+
+
+def pieces_of(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[list[int]]:
+    """The ids of each text without [CLS] and [SEP]."""
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        for ids in tokenizer.encode_ids(texts[start : start + TEXTS_AT_ONCE]):
+            yield ids[1:-1]
+
+
+def framed(first: Sequence[int], second: Sequence[int] | None, tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+    """[CLS] A [SEP], or [CLS] A [SEP] B [SEP], with segments 0 and 1."""
+    ids = [tokenizer.cls_id, *first, tokenizer.sep_id]
+    segments = [0] * len(ids)
+    if second is not None:
+        ids += [*second, tokenizer.sep_id]
+        segments += [1] * (len(second) + 1)
+    return ids, segments
+
+
+def encode_texts(
+    examples: Sequence[TextExample], tokenizer: Tokenizer, *, max_length: int, long: str
+) -> Iterator[list[Features]]:
+    """For each text, or pair, its sequences."""
+    firsts = list(pieces_of([example.text for example in examples], tokenizer))
+    seconds = pieces_of([example.pair for example in examples if example.pair is not None], tokenizer)
+    for example, first in zip(examples, firsts, strict=True):
+        second = None if example.pair is None else next(seconds)
+        length = len(framed(first, second, tokenizer)[0])
+        if long == "error" and length > max_length:
+            raise InputError(
+                f"{example.place}: {length:,} tokens, and the model reads {max_length}",
+                "Choose what to do with long texts: --long head-tail, windows or head.",
+            )
+        yield fitted(first, second, tokenizer, max_length=max_length, long=long)
+
+
+def fitted(
+    first: Sequence[int], second: Sequence[int] | None, tokenizer: Tokenizer, *, max_length: int, long: str
+) -> list[Features]:
+    """One sequence if it fits; else what the policy says. Of a pair, what does not fit is taken from the longer text,
+    and windows go over the longer one with the other beside each."""
+    room = max_length - (2 if second is None else 3)
+    if len(first) + len(second or ()) <= room:
+        return [Features(*framed(first, second, tokenizer))]
+    if second is None:
+        return [Features(*framed(part, None, tokenizer)) for part in _cut(first, room, long)]
+    longer_is_first = len(first) >= len(second)
+    longer, shorter = (first, second) if longer_is_first else (second, first)
+    shorter = shorter if len(shorter) <= room // 2 else next(iter(_cut(shorter, room // 2, "head-tail")))
+    parts = _cut(longer, room - len(shorter), long)
+    pairs = ((part, shorter) if longer_is_first else (shorter, part) for part in parts)
+    return [Features(*framed(a, b, tokenizer)) for a, b in pairs]
+
+
+def _cut(ids: Sequence[int], room: int, long: str) -> Iterator[list[int]]:
+    if len(ids) <= room:
+        yield list(ids)
+    elif long == "windows":
+        for window in windows(len(ids), room, context=room // 8):
+            yield list(ids[window.start : window.stop])
+    elif long == "head-tail":
+        head = 3 * room // 4
+        yield [*ids[:head], *ids[len(ids) - (room - head) :]]
+    else:
+        yield list(ids[:room])

@@ -1,0 +1,246 @@
+"""Where in a passage is the answer to a question? SQuAD's task: two scores for each token, begin and end.
+
+A passage of any length is read through windows that overlap, the question before each. What a window's tokens are in
+the passage is kept as characters, so an answer is a part of the passage as it was given, letter for letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bertkit.errors import InputError, UsageError
+from bertkit.model.fine_tuned import FineTuned, HeadShape
+from bertkit.objectives.terms import Term
+from bertkit.tasks.data.squad import Answer, QaExample, question_of, read_questions
+from bertkit.tasks.encoding import TEXTS_AT_ONCE, framed, pieces_of
+from bertkit.tasks.qa_scores import qa_scores
+from bertkit.tasks.qa_spans import BEST, best_spans, characters_of
+from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
+from bertkit.text.tokenizer import Tokenizer, without_surrogates
+from bertkit.text.windows import windows
+
+USUAL_LENGTH = 384
+SHOWN = 3
+"""So many of the best answers are told."""
+
+
+class Passage(NamedTuple):
+    ids: list[int]
+    spans: npt.NDArray[np.int64]
+    """For each token its first character and the one after its last."""
+
+
+class PartOfPassage(NamedTuple):
+    """What a window knows of itself."""
+
+    spans: npt.NDArray[np.int64]
+    """Of all tokens of the passage."""
+    start: int
+    stop: int
+    """Which of them it has."""
+    before: int
+    """So many tokens of the question come before them, with [CLS] and [SEP]."""
+    target: tuple[int, int]
+    """The places of the answer's first and last token, counted in the window; 0, the [CLS], where it is not in it."""
+    cut: int
+    """So many pieces of the question are left out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Qa(Task[QaExample]):
+    max_length: int = USUAL_LENGTH
+    stride: int = 128
+    """So many tokens do neighbouring windows share; at most half of what they have of the passage."""
+    max_question: int = 64
+    """A question of so many pieces is read whole, and a longer one too as long as it takes no more than half of the
+    window. One that is longer still is an error where the answer is known (training, evaluating), because it is hardly
+    a question; else its beginning and its end are read, and the answer says how much is left out (`question_cut`)."""
+    max_answer: int = 30
+    """In tokens."""
+    no_answer: bool = False
+    """Whether there may be none in the passage."""
+    threshold: float = 0.0
+    """Nothing is answered if the score of that is higher than the best answer's by more than this."""
+
+    name: ClassVar[str] = "qa"
+    architecture: ClassVar[str] = "BertForQuestionAnswering"
+    main_metric: ClassVar[str] = "f1"
+    pooler: ClassVar[bool] = False
+    usual_length: ClassVar[int] = 384
+    head_name: ClassVar[str] = "qa_outputs"
+
+    def __post_init__(self) -> None:
+        if self.max_length < 8 or self.stride < 0 or self.max_question < 1 or self.max_answer < 1:
+            raise UsageError(
+                f"windows of {self.max_length} tokens that share {self.stride}, questions of {self.max_question}, "
+                f"answers of {self.max_answer}",
+                "A window has at least 8 tokens, a question and an answer at least 1.",
+            )
+
+    @classmethod
+    def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[QaExample]:
+        return read_questions(path, reading, notes)
+
+    @classmethod
+    def example(cls, value: Any, place: str) -> QaExample:
+        """From (question, passage), or {"question": ..., "context": ...}."""
+        return question_of(value, place)
+
+    @classmethod
+    def for_examples(cls, examples: Sequence[QaExample], **options: Any) -> Self:
+        if not any(example.answers for example in examples):
+            raise InputError(
+                f"none of the {len(examples):,} questions has an answer",
+                "Training needs some that their passage tells.",
+            )
+        return cls(**{"no_answer": any(not example.answers for example in examples), **options})
+
+    def check(self, examples: Sequence[QaExample]) -> None:
+        """What cannot be measured is refused when it is read."""
+
+    @staticmethod
+    def content(example: QaExample) -> Hashable:
+        return example.question, example.context
+
+    @staticmethod
+    def family(example: QaExample) -> Hashable:
+        return example.context
+
+    @property
+    def shape(self) -> HeadShape:
+        return HeadShape(reads="tokens", outputs=2)
+
+    def encode(self, examples: Sequence[QaExample], tokenizer: Tokenizer) -> list[Unit]:
+        questions = pieces_of([example.question for example in examples], tokenizer)
+        passages = _passages(examples, tokenizer)
+        return [
+            self._windows(example, question, passages[example.context], tokenizer)
+            for example, question in zip(examples, questions, strict=True)
+        ]
+
+    def _windows(self, example: QaExample, question: list[int], passage: Passage, tokenizer: Tokenizer) -> Unit:
+        room = self.max_length - 3
+        whole = len(question)
+        question = self._fitted(question, room, example)
+        size = room - len(question)
+        answer = _tokens_of(example.answers[0], passage.spans) if example.answers else None
+        found = []
+        for start, stop, _, _ in windows(len(passage.ids), size, context=min(-(-self.stride // 2), size // 4)):
+            ids, segments = framed(question, passage.ids[start:stop], tokenizer)
+            before = len(question) + 2
+            inside = answer is not None and start <= answer[0] and answer[1] < stop
+            target = (answer[0] - start + before, answer[1] - start + before) if answer and inside else (0, 0)
+            about = PartOfPassage(passage.spans, start, stop, before, target, whole - len(question))
+            found.append(Features(ids, segments, about))
+        return found
+
+    def _fitted(self, question: list[int], room: int, example: QaExample) -> list[int]:
+        most = max(min(self.max_question, 3 * room // 4), room // 2)
+        if len(question) <= most:
+            return question
+        if example.answers is not None:
+            raise InputError(
+                f"{example.place}: the question has {len(question)} tokens, and beside a passage {most} fit the model",
+                "Shorten it, or remove it; or give a larger --max-length.",
+            )
+        head = 3 * most // 4
+        return [*question[:head], *question[len(question) - (most - head) :]]
+
+    def targets(self, features: Sequence[Features], numbers: Sequence[int], firsts: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        return {
+            "answers": torch.tensor([each.about.target for each in features]),
+            "lengths": torch.tensor([len(each.ids) for each in features]),
+        }
+
+    def term(self, model: FineTuned, batch: TaskBatch) -> Term:
+        scores_T2, answers_B2, lengths = model(batch), batch.targets["answers"], batch.targets["lengths"]
+        # Windows side by side, each with its own tokens only: softmax goes over a window.
+        places_BL = torch.arange(int(lengths.max()), device=lengths.device)[None].expand(len(lengths), -1)
+        inside_BL = places_BL < lengths[:, None]
+        rows_BL = (places_BL + batch.firsts[:, None]).clamp(max=len(scores_T2) - 1)
+        scores_BL2 = scores_T2[rows_BL].float().masked_fill(~inside_BL[..., None], -torch.inf)
+        total = F.cross_entropy(scores_BL2, answers_B2, reduction="sum") / 2
+        right = (scores_BL2.argmax(1) == answers_B2).all(1).sum()
+        return Term(total, len(lengths), right.detach())
+
+    def answer(
+        self,
+        example: QaExample,
+        features: Unit,
+        scores: Sequence[Tensor],
+        model: FineTuned,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        """Of every window the best pairs of a first and a last token. That there is no answer must be said by every
+        window: the score of it is the lowest that a window gives its [CLS]."""
+        candidates: dict[tuple[int, int], float] = {}
+        for each, scores_L2 in zip(features, scores, strict=True):
+            about: PartOfPassage = each.about
+            passage = scores_L2[about.before : about.before + about.stop - about.start].double()
+            for score, first, last in best_spans(passage, self.max_answer):
+                span = characters_of(about.spans, about.start + first, about.start + last, example.context)
+                if span is not None:
+                    candidates[span] = max(score, candidates.get(span, score))
+        nothing = min(float(scores_L2[0].double().sum()) for scores_L2 in scores)
+        ranked = sorted(candidates.items(), key=lambda item: (-item[1], item[0]))[:BEST]
+        considered = [score for _, score in ranked] + ([nothing] if self.no_answer or not ranked else [])
+        chances = torch.tensor(considered, dtype=torch.float64).softmax(0).tolist()
+        best = [
+            {"answer": example.context[start:end], "start": start, "end": end, "score": score, "probability": chance}
+            for ((start, end), score), chance in zip(ranked[:SHOWN], chances, strict=False)
+        ]
+        silent = not ranked or (self.no_answer and nothing - ranked[0][1] > self.threshold)
+        said = {"answer": "", "start": None, "end": None, "score": nothing, "probability": chances[-1]}
+        cut = features[0].about.cut
+        return {
+            **({"id": example.id} if example.id else {}),
+            **(said if silent else best[0]),
+            "no_answer_score": nothing,
+            "best": best,
+            **({"question_cut": cut} if cut else {}),
+        }
+
+    def metrics(self, examples: Sequence[QaExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        right = [[answer.text for answer in example.answers or ()] for example in examples]
+        return qa_scores(right, [answer["answer"] for answer in answers])
+
+    def facts(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """Of a model by others only the most that it can read is known: the usual length then, if it is less."""
+        if set(facts) == {"max_length"}:
+            return cls(max_length=min(USUAL_LENGTH, facts["max_length"]))
+        return cls(**facts)
+
+
+def _passages(examples: Sequence[QaExample], tokenizer: Tokenizer) -> dict[str, Passage]:
+    """Each passage once, however many questions it has."""
+    contexts = list(dict.fromkeys(example.context for example in examples))
+    found = {}
+    for start in range(0, len(contexts), TEXTS_AT_ONCE):
+        some = contexts[start : start + TEXTS_AT_ONCE]
+        encodings = tokenizer.backend.encode_batch(list(map(without_surrogates, some)), add_special_tokens=False)
+        for context, encoding in zip(some, encodings, strict=True):
+            spans = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
+            found[context] = Passage(encoding.ids, spans)
+    return found
+
+
+def _tokens_of(answer: Answer, spans: npt.NDArray[np.int64]) -> tuple[int, int] | None:
+    """The first and the last token of an answer; one that it begins or ends in the middle of is its own too. If the
+    tokenizer reads nothing of it, the token after it, which is as near as the model can come."""
+    if not len(spans):
+        return None
+    first = int(np.searchsorted(spans[:, 1], answer.start, side="right"))
+    last = int(np.searchsorted(spans[:, 0], answer.start + len(answer.text), side="left")) - 1
+    first = min(first, len(spans) - 1)
+    return first, max(first, last)

@@ -1,0 +1,124 @@
+"""What number belongs to a text, or to a pair of texts? How alike two sentences are, how many stars a review has."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from bertkit.errors import InputError, shortened
+from bertkit.model.fine_tuned import FineTuned, HeadShape
+from bertkit.objectives.terms import Term
+from bertkit.tasks.data.texts import TextExample, example_of, read_examples
+from bertkit.tasks.encoding import check_policy, encode_texts
+from bertkit.tasks.scores import regression_scores
+from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
+from bertkit.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Regress(Task[TextExample]):
+    """While it is trained, the head learns numbers of mean 0 and deviation 1, which suits any scale. In the end the
+    scale becomes part of the head."""
+
+    mean: float = 0.0
+    deviation: float = 1.0
+    max_length: int = 512
+    long: str = "head-tail"
+
+    name: ClassVar[str] = "regress"
+    architecture: ClassVar[str] = "BertForSequenceClassification"
+    main_metric: ClassVar[str] = "pearson"
+    pooler: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_policy(self.long)
+
+    @classmethod
+    def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[TextExample]:
+        return read_examples(path, reading, notes, "score", _number)
+
+    @classmethod
+    def example(cls, value: Any, place: str) -> TextExample:
+        return example_of(value, place)
+
+    @classmethod
+    def for_examples(cls, examples: Sequence[TextExample], **options: Any) -> Self:
+        numbers = [example.right for example in examples]
+        deviation = statistics.pstdev(numbers)
+        if not deviation:
+            raise InputError(
+                f"every score in the training data is {numbers[0]:g}", "Is that the right column? Name it with --score."
+            )
+        return cls(mean=statistics.fmean(numbers), deviation=deviation, **options)
+
+    def check(self, examples: Sequence[TextExample]) -> None:
+        """Any number will do."""
+
+    @staticmethod
+    def content(example: TextExample) -> Hashable:
+        return example.text, example.pair
+
+    @property
+    def shape(self) -> HeadShape:
+        return HeadShape(reads="text", outputs=1)
+
+    @property
+    def problem_type(self) -> str | None:
+        return "regression"
+
+    def encode(self, examples: Sequence[TextExample], tokenizer: Tokenizer) -> list[Unit]:
+        found = encode_texts(examples, tokenizer, max_length=self.max_length, long=self.long)
+        return [
+            [each._replace(about=example.right) for each in parts]
+            for example, parts in zip(examples, found, strict=True)
+        ]
+
+    def targets(self, features: Sequence[Features], numbers: Sequence[int], firsts: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        return {"scores": torch.tensor([(each.about - self.mean) / self.deviation for each in features])}
+
+    def term(self, model: FineTuned, batch: TaskBatch) -> Term:
+        """Squared errors. An answer that is off by less than a quarter of a deviation counts as right."""
+        errors = model(batch)[:, 0] - batch.targets["scores"]
+        return Term(errors.square().sum(), len(errors), (errors.detach().abs() < 0.25).sum())
+
+    def answer(
+        self,
+        example: TextExample,  # noqa: ARG002
+        features: Unit,  # noqa: ARG002
+        scores: Sequence[Tensor],
+        model: FineTuned,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        value = torch.stack(list(scores)).double().mean()
+        return {"score": float(value) * self.deviation + self.mean}
+
+    def finished(self, model: FineTuned) -> Self:
+        with torch.no_grad():
+            model.dense.weight.mul_(self.deviation)
+            model.dense.bias.mul_(self.deviation).add_(self.mean)
+        return replace(self, mean=0.0, deviation=1.0)
+
+    def metrics(self, examples: Sequence[TextExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        return regression_scores([example.right for example in examples], [answer["score"] for answer in answers])
+
+    def facts(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
+        return cls(**facts)
+
+
+def _number(value: Any, place: str) -> float:
+    try:
+        number = float(value) if not isinstance(value, bool) else math.nan
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{place}: the score is {shortened(value)}, not a number", "Remove the row or mend it.")
+    return number

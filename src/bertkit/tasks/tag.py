@@ -1,0 +1,181 @@
+"""Which tag does each word of a sentence have? Names of persons and places, parts of speech.
+
+The first piece of a word speaks for it, as in BERT's paper. Tags that mark spans are in IOB2 here, whichever of the
+usual schemes a file has them in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from bertkit.errors import InputError, UsageError, nearest, shortened
+from bertkit.model.fine_tuned import FineTuned, HeadShape
+from bertkit.objectives.terms import Term
+from bertkit.tasks.data.conll import TagExample, read_sentences
+from bertkit.tasks.data.tagged_rows import TEXTS, WORDS, joined, words_of
+from bertkit.tasks.data.texts import in_order
+from bertkit.tasks.schemes import IOB2, OUTSIDE, PLAIN, entities, marks_spans, parted
+from bertkit.tasks.tag_scores import span_scores, word_scores
+from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
+from bertkit.tasks.word_windows import framed_windows, pieces_of_words
+from bertkit.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tag(Task[TagExample]):
+    tags: tuple[str, ...]
+    max_length: int = 512
+    scheme: str = IOB2
+    """`plain` for tags that mark no spans."""
+    crf: bool = False
+    """Judge neighbouring tags together."""
+
+    name: ClassVar[str] = "tag"
+    architecture: ClassVar[str] = "BertForTokenClassification"
+    main_metric: ClassVar[str] = "f1"
+    pooler: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.scheme not in (IOB2, PLAIN):
+            raise UsageError(f"scheme is {self.scheme!r}", f"It can be {IOB2} or {PLAIN}.")
+        if self.max_length < 3:
+            raise UsageError(f"a length of {self.max_length} tokens", "[CLS], a word and [SEP] need 3.")
+        if len(self.tags) < 2:
+            raise InputError(
+                f"there is only one tag in the training data, {self.tags[0]!r}" if self.tags else "no tags",
+                "Is that the right column? A tagger needs at least two.",
+            )
+
+    @classmethod
+    def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[TagExample]:
+        return read_sentences(path, reading, notes)
+
+    @classmethod
+    def example(cls, value: Any, place: str) -> TagExample:
+        """A list of words, a text, or either in a dictionary under "words" or "text"."""
+        column = "words"
+        if isinstance(value, Mapping):
+            column = next((name for name in (*WORDS, *TEXTS) if name in value), "")
+            if not column:
+                there = ", ".join(map(repr, list(value)[:12]))
+                raise InputError(f"{place}: there are no 'words' in it", f"There are: {there}.")
+            value = value[column]
+        return TagExample(place, tuple(words_of(value, place, column)))
+
+    @classmethod
+    def for_examples(cls, examples: Sequence[TagExample], **options: Any) -> Self:
+        found = {tag for example in examples for tag in example.tags or ()}
+        if not marks_spans(found):
+            return cls(tags=in_order(found), **{"scheme": PLAIN, **options})
+        # A type whose spans all have one word here may have longer ones elsewhere.
+        endings = sorted({tag[1:] for tag in found if tag != OUTSIDE})
+        spans = (letter + ending for ending in endings for letter in "BI")
+        return cls(tags=(OUTSIDE, *spans), **{"scheme": IOB2, **options})
+
+    def check(self, examples: Sequence[TagExample]) -> None:
+        # Others' models may mark the same spans in another way.
+        known = set(self.tags) if self.scheme == PLAIN else {parted(tag)[1] for tag in self.tags}
+        for example in examples:
+            for word, tag in zip(example.words, example.tags or (), strict=False):
+                if (tag if self.scheme == PLAIN else parted(tag)[1]) not in known or self._is_alien(tag):
+                    there = ", ".join(map(repr, self.tags[:12]))
+                    raise InputError(
+                        f"{example.place}: the tag {tag!r}, of {shortened(word)}, is not among those of training",
+                        f"{nearest(tag, self.tags)} There are: {there}.".strip(),
+                    )
+
+    def _is_alien(self, tag: str) -> bool:
+        """Whether a plain tag has come among those that mark spans."""
+        return self.scheme == IOB2 and tag != OUTSIDE and parted(tag)[0] == OUTSIDE
+
+    @staticmethod
+    def content(example: TagExample) -> Hashable:
+        return example.words
+
+    @property
+    def shape(self) -> HeadShape:
+        return HeadShape(reads="tokens", outputs=len(self.tags), crf=self.crf)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.tags
+
+    def encode(self, examples: Sequence[TagExample], tokenizer: Tokenizer) -> list[Unit]:
+        number_of = {tag: number for number, tag in enumerate(self.tags)}
+        encoded = []
+        for example, pieces in zip(
+            examples, pieces_of_words([example.words for example in examples], tokenizer), strict=True
+        ):
+            known = example.tags is not None and all(tag in number_of for tag in example.tags)
+            right = [number_of[tag] for tag in example.tags or ()] if known else None
+            unit = []
+            for ids, about in framed_windows(pieces, tokenizer, self.max_length):
+                tags = None if right is None else tuple(right[about.first : about.first + about.own])
+                unit.append(Features(ids, [0] * len(ids), about._replace(tags=tags)))
+            encoded.append(unit)
+        return encoded
+
+    def targets(self, features: Sequence[Features], numbers: Sequence[int], firsts: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """For each window a row with the places of its own words, and one with their tags, filled up with zeros."""
+        starts = firsts.tolist()
+        places = [torch.tensor(each.about.own_places) + start for each, start in zip(features, starts, strict=True)]
+        return {
+            "places": pad_sequence(places, batch_first=True),
+            "tags": pad_sequence([torch.tensor(each.about.tags) for each in features], batch_first=True),
+            "lengths": torch.tensor([each.about.own for each in features]),
+        }
+
+    def term(self, model: FineTuned, batch: TaskBatch) -> Term:
+        """The mean over a window's words, so that long sentences count as much as short ones."""
+        places_BL, tags_BL, lengths_B = (batch.targets[name] for name in ("places", "tags", "lengths"))
+        inside_BL = torch.arange(places_BL.shape[1], device=places_BL.device) < lengths_B[:, None]
+        scores_BLK = model(batch)[places_BL].float()
+        if model.crf is not None:
+            losses_B = model.crf.loss(scores_BLK, tags_BL, lengths_B)
+        else:
+            losses_BL = F.cross_entropy(scores_BLK.flatten(0, 1), tags_BL.flatten(), reduction="none").view_as(tags_BL)
+            losses_B = (losses_BL * inside_BL).sum(1)
+        right_BL = (scores_BLK.argmax(2) == tags_BL) & inside_BL
+        return Term((losses_B / lengths_B).sum(), len(lengths_B), (right_BL.sum(1) / lengths_B).sum().detach())
+
+    def answer(self, example: TagExample, features: Unit, scores: Sequence[Tensor], model: FineTuned) -> dict[str, Any]:
+        tags: list[str] = []
+        chances: list[float] = []
+        for each, scores_TK in zip(features, scores, strict=True):
+            about = each.about
+            scores_LK = scores_TK[list(about.places)]
+            if model.crf is not None:
+                best = model.crf.best(scores_LK.to(model.crf.starts.device))[about.before : about.before + about.own]
+            else:
+                own_LK = scores_LK[about.before : about.before + about.own].double().softmax(1)
+                highest, places = own_LK.max(1)
+                best = places.tolist()
+                chances += highest.tolist()
+            tags += [self.tags[number] for number in best]
+        answer: dict[str, Any] = {"words": list(example.words), "tags": tags}
+        if self.scheme != PLAIN:
+            answer["entities"] = [
+                {"type": type_, "start": start, "end": stop, "text": joined(example.words[start:stop], example.words)}
+                for type_, start, stop in entities(tags)
+            ]
+        return answer if model.crf is not None else {**answer, "probabilities": chances}
+
+    def metrics(self, examples: Sequence[TagExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+        count = word_scores if self.scheme == PLAIN else span_scores
+        return count([example.tags or () for example in examples], [answer["tags"] for answer in answers])
+
+    def facts(self) -> dict[str, Any]:
+        return {**asdict(self), "tags": list(self.tags)}
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """Others' folders tell only the tags."""
+        tags = tuple(facts["tags"])
+        return cls(**{"scheme": IOB2 if marks_spans(tags) else PLAIN, **facts, "tags": tags})

@@ -1,0 +1,178 @@
+"""What a task is: the columns it reads, how it encodes, its head, its loss, its metrics, how it decodes an answer.
+
+An example is what a user has: a row, a sentence with tags, a question. Its features are the sequences that the model
+reads for it: one, or several for a long text or for the endings to choose from. Features that must be judged together
+in training are a unit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+
+import torch
+from torch import Tensor
+
+from bertkit.model.fine_tuned import FineTuned, HeadShape
+from bertkit.model.inputs import Inputs, lay_out
+from bertkit.objectives.terms import Term
+from bertkit.text.tokenizer import Tokenizer
+
+E = TypeVar("E")
+
+
+class Features(NamedTuple):
+    """One sequence of tokens."""
+
+    ids: Sequence[int]
+    segments: Sequence[int]
+    about: Any = None
+    """What the task has to know of it: what is right, and where in the input its tokens come from."""
+
+
+Unit = list[Features]
+
+
+@dataclass(frozen=True)
+class TaskBatch(Inputs):
+    """Units for one pass of training."""
+
+    features: tuple[Features, ...]
+    """In the order in which they are laid out."""
+    numbers: tuple[int, ...]
+    """For each of them its unit, counted from 0 in the batch."""
+    targets: Mapping[str, Tensor]
+    examples: int
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"task": self.examples}
+
+    def to(self, device: torch.device) -> Self:
+        moved = super().to(device)
+        return replace(moved, targets={name: tensor.to(device) for name, tensor in self.targets.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a file is read, as the user says it. None is: guess, and say so."""
+
+    file_format: str | None = None
+    delimiter: str | None = None
+    columns: tuple[str, ...] | None = None
+    encoding: str = "utf-8"
+    names: Mapping[str, str] | None = None
+    """Which column a part of an example is in: {"text": "review", "label": "stars"}."""
+    labelled: bool = True
+    """Whether what is right is there too: not when predicting."""
+
+
+class Task(ABC, Generic[E]):
+    """All about a task, and what it needs to be told of one model: its labels, its lengths."""
+
+    name: ClassVar[str]
+    architecture: ClassVar[str]
+    """The class of transformers that has the same head."""
+    main_metric: ClassVar[str]
+    """By which the best epoch and the best seed are chosen; higher is better."""
+    pooler: ClassVar[bool]
+    """Whether the head reads the pooled vector."""
+    usual_length: ClassVar[int] = 512
+    """So many tokens are read at once unless the user says otherwise, or the model can read fewer."""
+    head_name: ClassVar[str] = "classifier"
+    """What transformers calls the head's matrix."""
+
+    @classmethod
+    @abstractmethod
+    def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[E]:
+        """The examples of a file; what was guessed goes into `notes`, what is wrong is an InputError."""
+
+    @classmethod
+    @abstractmethod
+    def example(cls, value: Any, place: str) -> E:
+        """One input as Python has it, without what is right: a text, a pair of them, a dictionary."""
+
+    @classmethod
+    @abstractmethod
+    def for_examples(cls, examples: Sequence[E], **options: Any) -> Self:
+        """The task with the labels that the examples have."""
+
+    @abstractmethod
+    def check(self, examples: Sequence[E]) -> None:
+        """Refuse examples of a dev file that this task cannot be measured on: labels that training never saw."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> HeadShape: ...
+
+    @abstractmethod
+    def encode(self, examples: Sequence[E], tokenizer: Tokenizer) -> list[Unit]:
+        """For each example its features, in order."""
+
+    def units(self, features: Unit) -> list[Unit]:
+        """An example's features as training has them: each by itself, unless the task says otherwise."""
+        return [[each] for each in features]
+
+    @abstractmethod
+    def targets(self, features: Sequence[Features], numbers: Sequence[int], firsts: Tensor) -> dict[str, Tensor]: ...
+
+    @abstractmethod
+    def term(self, model: FineTuned, batch: TaskBatch) -> Term: ...
+
+    @abstractmethod
+    def answer(self, example: E, features: Unit, scores: Sequence[Tensor], model: FineTuned) -> dict[str, Any]:
+        """What the model says of an example, fit for JSON: from the scores of each of its features."""
+
+    @abstractmethod
+    def metrics(self, examples: Sequence[E], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]: ...
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """What a model folder has to keep of the task, as JSON."""
+
+    @classmethod
+    @abstractmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self: ...
+
+    def finished(self, model: FineTuned) -> Self:  # noqa: ARG002
+        """The task as a model folder keeps it, after training; a task may change the head to suit."""
+        return self
+
+    @staticmethod
+    def content(example: E) -> Hashable:
+        """The input of an example, without what is right: equal for two rows that say the same."""
+        return repr(example)
+
+    @staticmethod
+    def kind(example: E) -> Hashable:  # noqa: ARG004
+        """What a split should have in equal shares on both sides."""
+        return None
+
+    @staticmethod
+    def family(example: E) -> Hashable:  # noqa: ARG004
+        """Examples that a split must not part: questions about one passage."""
+        return None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def problem_type(self) -> str | None:
+        """As transformers calls it, where it matters."""
+        return None
+
+    def batch(self, units: Sequence[Unit], *, packed: bool, pad_id: int) -> TaskBatch:
+        """Long sequences first, so that those of one length are neighbours."""
+        numbered = [(number, features) for number, unit in enumerate(units) for features in unit]
+        numbered.sort(key=lambda pair: -len(pair[1].ids))
+        features = tuple(each for _, each in numbered)
+        numbers = tuple(number for number, _ in numbered)
+        laid = lay_out([(each.ids, each.segments) for each in features], packed=packed, pad_id=pad_id)
+        targets = self.targets(features, numbers, laid.firsts)
+        return TaskBatch(**vars(laid), features=features, numbers=numbers, targets=targets, examples=len(units))
+
+    def terms(self, model: FineTuned, batch: TaskBatch) -> dict[str, Term]:
+        return {"task": self.term(model, batch)}

@@ -1,0 +1,220 @@
+"""From a labelled file and a pretrained model to a model folder for a task, with an honest score."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bertkit import device as devices
+from bertkit.errors import InputError, UsageError
+from bertkit.files import refuse_existing, sha256_of
+from bertkit.inference.scoring import Scorer
+from bertkit.interop.fine_tuned import save_fine_tuned
+from bertkit.interop.folder import ModelFolder
+from bertkit.interop.hub import find_folder
+from bertkit.interop.weights import load_model
+from bertkit.model.bert import Bert
+from bertkit.model.fine_tuned import FineTuned
+from bertkit.model.heads import Pooler
+from bertkit.tasks import task_called
+from bertkit.tasks.data.split import in_both, split
+from bertkit.tasks.task import Reading, Task
+from bertkit.text.tokenizer import Tokenizer
+from bertkit.training.fit import FitSettings, Fitted, FitWatcher, fit
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinetuneRequest:
+    """What the user asked for."""
+
+    task: str
+    train: str
+    dev: str | None = None
+    start: str
+    """The pretrained model: a folder, or a name on the hub."""
+    from_scratch: bool = False
+    """Of `start` only sizes and vocabulary, with random weights: to see what pretraining is worth."""
+    reading: Reading = field(default_factory=Reading)
+    dev_share: float = 0.1
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of the task."""
+    head: Mapping[str, Any] = field(default_factory=dict)
+    """What the head has more: mix, lstm."""
+    settings: FitSettings = field(default_factory=FitSettings)
+    seeds: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise UsageError(f"{self.seeds} seeds", "Give 1 or more.")
+        if not 0 < self.dev_share < 1:
+            raise UsageError(f"a dev share of {self.dev_share}", "It must be between 0 and 1.")
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What is learned from and what is measured on."""
+
+    task: Task[Any]
+    train: list[Any]
+    dev: list[Any]
+
+
+@dataclass(frozen=True)
+class FinetuneResult:
+    path: Path
+    metrics: dict[str, float]
+    """Of the seed that was kept."""
+    of_seeds: list[float]
+    """The main metric of each seed."""
+    epochs: Fitted
+    notes: list[str]
+
+    def spread(self) -> tuple[float, float]:
+        """Mean and standard deviation over the seeds."""
+        deviation = statistics.stdev(self.of_seeds) if len(self.of_seeds) > 1 else 0.0
+        return statistics.fmean(self.of_seeds), deviation
+
+
+class FinetuneWatcher(FitWatcher):
+    def began(self, examples: Examples) -> None: ...
+
+    def began_seed(self, number: int, seeds: int) -> None: ...
+
+
+def read_examples(request: FinetuneRequest, max_length: int, notes: list[str]) -> Examples:
+    """Read and check everything before a model is loaded."""
+    kind = task_called(request.task)
+    train = list(kind.read(request.train, request.reading, notes))
+    if not train:
+        raise InputError(f"{request.train} has no examples")
+    if request.dev is not None:
+        dev = list(kind.read(request.dev, request.reading, notes))
+        task = kind.for_examples(train, max_length=max_length, **request.options)
+    else:
+        task = kind.for_examples(train, max_length=max_length, **request.options)
+        train, dev = _held_out(kind, train, request, notes)
+    task.check(dev)
+    if twice := in_both(train, dev, kind.content):
+        notes.append(
+            f"{twice:,} of the {len(dev):,} dev examples are in the training data too, so the score is too good"
+        )
+    return Examples(task, train, dev)
+
+
+def _held_out(
+    kind: type[Task[Any]], examples: list[Any], request: FinetuneRequest, notes: list[str]
+) -> tuple[list[Any], list[Any]]:
+    by_kind = kind.kind(examples[0]) is not None
+    by_family = kind.family(examples[0]) is not None
+    train, dev = split(
+        examples,
+        request.dev_share,
+        request.seed,
+        kind=kind.kind if by_kind else None,
+        family=kind.family if by_family else None,
+    )
+    how = ", each label with its share" if by_kind else ", what belongs together on one side" if by_family else ""
+    notes.append(f"no --dev: {len(dev):,} of {len(examples):,} examples are held out{how}")
+    return train, dev
+
+
+def finetune(
+    request: FinetuneRequest,
+    out: Path,
+    machine: devices.Machine,
+    *,
+    watcher: FinetuneWatcher | None = None,
+    max_length: int | None = None,
+    overwrite: bool = False,
+) -> FinetuneResult:
+    watcher = watcher or FinetuneWatcher()
+    refuse_existing(out, overwrite=overwrite)
+    folder = ModelFolder(find_folder(request.start))
+    tokenizer = folder.tokenizer()
+    longest = folder.config.max_position_embeddings
+    if max_length is not None and not 8 <= max_length <= longest:
+        raise UsageError(f"a length of {max_length} tokens", f"It can be 8 to {longest}, which the model can read.")
+    notes: list[str] = []
+    examples = read_examples(request, max_length or min(task_called(request.task).usual_length, longest), notes)
+    watcher.began(examples)
+    for note in notes:
+        watcher.said(note)
+    device = devices.apply(machine)
+    units = _units(examples.task, examples.train, tokenizer)
+    best: tuple[float, FineTuned, Fitted] | None = None
+    scores = []
+    for number in range(request.seeds):
+        watcher.began_seed(number + 1, request.seeds)
+        seed = request.seed + number
+        model = new_model(folder, examples.task, request, seed).to(device)
+        scorer = Scorer(model, examples.task, tokenizer, precision=machine.precision)
+        fitted = fit(
+            model,
+            examples.task,
+            units,
+            lambda scorer=scorer: measure(scorer, examples.dev),  # type: ignore[misc]
+            request.settings,
+            seed=seed,
+            pad_id=tokenizer.pad_id,
+            watcher=watcher,
+        )
+        score = fitted.best.metrics[examples.task.main_metric]
+        scores.append(score)
+        if best is None or score > best[0]:
+            best = score, model, fitted
+    if best is None:
+        raise UsageError("no seed")
+    _, model, fitted = best
+    save_fine_tuned(
+        out,
+        model.cpu(),
+        examples.task.finished(model),
+        tokenizer,
+        metrics=fitted.best.metrics,
+        provenance=_provenance(request, scores),
+        overwrite=overwrite,
+    )
+    return FinetuneResult(out, fitted.best.metrics, scores, fitted, notes)
+
+
+def new_model(folder: ModelFolder, task: Task[Any], request: FinetuneRequest, seed: int) -> FineTuned:
+    """The pretrained BERT with a new head, drawn from the seed."""
+    torch.manual_seed(seed)
+    if request.from_scratch:
+        bert = Bert(folder.config, pooler=task.pooler, mlm=False, nsp=False)
+    else:
+        bert = load_model(folder).model
+        bert.mlm = bert.nsp = None
+        if not task.pooler:
+            bert.pooler = None
+        elif bert.pooler is None:
+            bert.pooler = Pooler(folder.config)
+            torch.nn.init.normal_(bert.pooler.dense.weight, std=folder.config.initializer_range)
+            torch.nn.init.zeros_(bert.pooler.dense.bias)
+    return FineTuned(bert, replace(task.shape, **request.head))
+
+
+def measure(scorer: Scorer, examples: Sequence[Any]) -> dict[str, float]:
+    return scorer.task.metrics(examples, scorer.answer(examples))
+
+
+def _units(task: Task[Any], examples: Sequence[Any], tokenizer: Tokenizer) -> list[Any]:
+    return [unit for features in task.encode(examples, tokenizer) for unit in task.units(features)]
+
+
+def _provenance(request: FinetuneRequest, scores: Sequence[float]) -> dict[str, Any]:
+    files = {"train": request.train, **({"dev": request.dev} if request.dev else {})}
+    return {
+        "fine_tuned_from": request.start,
+        "from_scratch": request.from_scratch,
+        "data": {name: {"file": Path(file).name, "sha256": sha256_of(Path(file))} for name, file in files.items()},
+        "settings": asdict(request.settings),
+        "seed": request.seed,
+        "scores_of_seeds": list(scores),
+    }

@@ -1,0 +1,218 @@
+"""Fine-tuning: some epochs over labelled examples, a look at the dev set after each, the best one kept.
+
+The same small loop for every task: a batch is so many units, cut into passes of at most so many tokens, all in one
+step. What a step sees and draws follows from (seed, epoch, step), so a fit can be repeated to the bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bertkit.corpus.sampling.keyed import key
+from bertkit.corpus.sampling.order import Order
+from bertkit.errors import MemoryLimitError, TrainingError, UsageError
+from bertkit.model.fine_tuned import FineTuned
+from bertkit.tasks.task import Task, Unit
+from bertkit.training.guard import SKIPS_BEFORE_RETURN, out_of_memory
+from bertkit.training.schedules import Schedule
+from bertkit.training.transfer import Transfer, merge_lora, parameter_groups, prepare, unfreeze
+
+TOKENS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSettings:
+    epochs: int = 3
+    batch: int = 32
+    learning_rate: float = 5e-5
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    patience: int | None = None
+    """Stop after so many epochs without a better score."""
+    transfer: Transfer = field(default_factory=Transfer)
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch < 1 or not self.learning_rate > 0:
+            raise UsageError(
+                f"{self.epochs} epochs, batches of {self.batch}, a learning rate of {self.learning_rate}",
+                "Each must be above 0.",
+            )
+        Schedule(warmup=self.warmup, decay=1 - self.warmup)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    number: int
+    loss: float
+    metrics: dict[str, float]
+
+
+class FitWatcher:
+    """Who looks on while a model is fitted: here nobody."""
+
+    def stepped(self, step: int, steps: int, loss: float) -> None: ...
+
+    def finished_epoch(self, epoch: Epoch) -> None: ...
+
+    def said(self, message: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """The model as it was after its best epoch is in the model that was given; this is how it went."""
+
+    epochs: list[Epoch]
+    best: Epoch
+
+
+def fit(
+    model: FineTuned,
+    task: Task[Any],
+    units: Sequence[Unit],
+    measure: Callable[[], dict[str, float]],
+    settings: FitSettings,
+    *,
+    seed: int,
+    pad_id: int,
+    watcher: FitWatcher | None = None,
+) -> Fitted:
+    """Train `model` in place. `measure` gives the metrics on the dev set as the model is now."""
+    watcher = watcher or FitWatcher()
+    fitting = _Fitting(model, task, units, settings, seed, pad_id, watcher)
+    epochs: list[Epoch] = []
+    best: Epoch | None = None
+    kept: dict[str, Tensor] = {}
+    for number in range(settings.epochs):
+        loss = fitting.epoch(number)
+        epoch = Epoch(number + 1, loss, measure())
+        epochs.append(epoch)
+        watcher.finished_epoch(epoch)
+        if best is None or epoch.metrics[task.main_metric] > best.metrics[task.main_metric]:
+            best, kept = epoch, {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        elif settings.patience is not None and epoch.number - best.number >= settings.patience:
+            watcher.said(f"no better score for {settings.patience} epochs: stopped after epoch {epoch.number}")
+            break
+    if best is None:
+        raise TrainingError("there was no epoch")
+    model.load_state_dict(kept)
+    merge_lora(model)
+    return Fitted(epochs, best)
+
+
+class _Fitting:
+    def __init__(
+        self,
+        model: FineTuned,
+        task: Task[Any],
+        units: Sequence[Unit],
+        settings: FitSettings,
+        seed: int,
+        pad_id: int,
+        watcher: FitWatcher,
+    ) -> None:
+        self.model, self.task, self.units, self.settings = model, task, units, settings
+        self.seed, self.pad_id, self.watcher = seed, pad_id, watcher
+        self.device = next(model.parameters()).device
+        self.budget = TOKENS_AT_ONCE
+        prepare(model, settings.transfer)
+        groups = parameter_groups(model, settings.transfer, rate=settings.learning_rate, decay=settings.weight_decay)
+        self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
+        self.schedule = Schedule(warmup=settings.warmup, decay=1 - settings.warmup)
+        self.steps_an_epoch = -(-len(units) // settings.batch)
+        self.steps = settings.epochs * self.steps_an_epoch
+        self.step = self.bad_in_a_row = 0
+
+    def epoch(self, number: int) -> float:
+        """The mean loss over its units."""
+        self.model.train()
+        if self.settings.transfer.frozen:
+            self.model.bert.eval()  # features that stay as they are have no dropout
+        if self.settings.transfer.gradual:
+            unfreeze(self.model, number)
+        order = Order(len(self.units), self.seed, number).samples(np.arange(len(self.units))).tolist()
+        total = 0.0
+        for start in range(0, len(order), self.settings.batch):
+            chosen = [self.units[number] for number in order[start : start + self.settings.batch]]
+            loss = self._step(chosen)
+            total += loss * len(chosen)
+            self.step += 1
+            self.watcher.stepped(self.step, self.steps, loss)
+        return total / len(order)
+
+    def _step(self, units: Sequence[Unit]) -> float:
+        while True:
+            try:
+                loss = self._gradients(units)
+                break
+            except RuntimeError as problem:
+                if not out_of_memory(problem):
+                    raise
+                self._halve(problem)
+        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip or math.inf))
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            self._refuse(loss, norm)
+            return 0.0
+        self.bad_in_a_row = 0
+        factor = self.schedule.factor(self.step, self.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["highest_lr"] * factor
+        self.optimizer.step()
+        return loss
+
+    def _gradients(self, units: Sequence[Unit]) -> float:
+        self.optimizer.zero_grad()
+        loss = 0.0
+        for number, part in enumerate(passes(units, self.budget)):
+            torch.manual_seed(key("fit", self.seed, self.step, number) >> 1)
+            batch = self.task.batch(part, packed=self.device.type == "cpu", pad_id=self.pad_id).to(self.device)
+            term = self.task.term(self.model, batch)
+            mean = term.total / len(units)
+            mean.backward()  # type: ignore[no-untyped-call]
+            loss += float(mean.detach())
+        return loss
+
+    def _refuse(self, loss: float, norm: float) -> None:
+        self.bad_in_a_row += 1
+        self.watcher.said(f"step {self.step + 1} left out: loss {loss}, gradient norm {norm}")
+        if self.bad_in_a_row >= SKIPS_BEFORE_RETURN:
+            raise TrainingError(
+                f"loss or gradient were not finite {self.bad_in_a_row} times in a row, last at step {self.step + 1}",
+                "Give a lower --learning-rate.",
+            )
+
+    def _halve(self, problem: RuntimeError) -> None:
+        longest = max(len(features.ids) for unit in self.units for features in unit)
+        if self.budget <= longest:
+            raise MemoryLimitError(
+                f"out of memory with {longest} tokens at once", "Give a smaller --max-length, or a smaller model."
+            ) from problem
+        self.optimizer.zero_grad()
+        self.budget //= 2
+        self.watcher.said(f"out of memory: {self.budget:,} tokens at once from now on")
+
+
+def passes(units: Sequence[Unit], budget: int) -> Iterator[list[Unit]]:
+    """A step's units in groups of about `budget` tokens, those of like length together."""
+    ordered = sorted(units, key=_tokens)
+    part: list[Unit] = []
+    filled = 0
+    for unit in ordered:
+        if part and filled + _tokens(unit) > budget:
+            yield part
+            part, filled = [], 0
+        part.append(unit)
+        filled += _tokens(unit)
+    if part:
+        yield part
+
+
+def _tokens(unit: Unit) -> int:
+    return sum(len(features.ids) for features in unit)

@@ -1,0 +1,142 @@
+"""Ways to bring a pretrained BERT to a task: which weights move, and how fast.
+
+All of them; the head alone, on features that stay as they are; the last layers; every layer, the lower the slower, or
+the upper ones first (Howard and Ruder, 2018); small matrices beside each one that stays (LoRA, Hu et al., 2021).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bertkit.errors import UsageError
+from bertkit.model.fine_tuned import FineTuned
+
+NEW_PARTS, RATE_OF_NEW_PARTS = ("crf.", "lstm.", "mix."), 1e-3
+"""Parts between BERT and its head begin with nothing, and would hardly move at the rate that BERT can bear."""
+LORA_PARTS = ("qkv", "output", "widen", "narrow")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """Without anything said, all weights move at one rate."""
+
+    frozen: bool = False
+    """The encoder stays as it is; only the head learns."""
+    last_layers: int | None = None
+    """Only so many layers at the end, the pooler and the head learn."""
+    layer_decay: float = 1.0
+    """The rate of each layer is that of the one above it, times this."""
+    gradual: bool = False
+    """The head first, then with each epoch one more layer, from the top."""
+    lora: int = 0
+    """The rank of the matrices that learn in place of the layers' own; 0 for none."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.layer_decay <= 1:
+            raise UsageError(f"a layer decay of {self.layer_decay}", "It must be above 0 and at most 1.")
+        if self.lora < 0 or (self.last_layers is not None and self.last_layers < 0):
+            raise UsageError("a negative number of layers, or a negative rank")
+        chosen = [self.frozen, self.last_layers is not None, self.gradual, self.lora > 0]
+        if sum(chosen) > 1:
+            raise UsageError(
+                "more than one way to keep weights as they are",
+                "Choose one of --freeze, --last-layers, --gradual and --lora.",
+            )
+
+
+def depth_of(name: str, layers: int) -> int:
+    """How far below the head a parameter is: 0 the head, pooler and last norm, 1 the last layer, N + 1 the embeddings.
+
+    >>> depth_of("bert.encoder.blocks.3.attention.qkv.weight", layers=4)
+    1
+    """
+    if match := re.search(r"encoder\.blocks\.(\d+)\.", name):
+        return layers - int(match[1])
+    return layers + 1 if "encoder.embeddings" in name else 0
+
+
+def prepare(model: FineTuned, transfer: Transfer) -> None:
+    """Freeze what stays, and add what LoRA learns."""
+    layers = model.bert.config.num_hidden_layers
+    deepest = layers + 1
+    if transfer.frozen:
+        deepest = 0
+    elif transfer.last_layers is not None:
+        if transfer.last_layers > layers:
+            raise UsageError(f"the last {transfer.last_layers} layers", f"The model has {layers}.")
+        deepest = transfer.last_layers
+    for name, parameter in model.named_parameters():
+        pooler_of_frozen = transfer.frozen and name.startswith("bert.")
+        parameter.requires_grad = depth_of(name, layers) <= deepest and not pooler_of_frozen
+    if transfer.lora:
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad = not name.startswith("bert.encoder.")
+        add_lora(model, transfer.lora)
+
+
+def unfreeze(model: FineTuned, epoch: int) -> None:
+    """What learns in an epoch of gradual unfreezing: the head in the first, then a layer more in each."""
+    layers = model.bert.config.num_hidden_layers
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = depth_of(name, layers) <= epoch
+
+
+def parameter_groups(model: FineTuned, transfer: Transfer, *, rate: float, decay: float) -> list[dict[str, Any]]:
+    """For the optimizer: by rate, and within it matrices, which decay, apart from biases and norms, which do not."""
+    layers = model.bert.config.num_hidden_layers
+    groups: dict[tuple[float, bool], list[Tensor]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad or transfer.gradual:
+            own = max(rate, RATE_OF_NEW_PARTS) if name.startswith(NEW_PARTS) else rate
+            own *= transfer.layer_decay ** depth_of(name, layers)
+            groups.setdefault((own, parameter.ndim > 1), []).append(parameter)
+    return [
+        {"params": parameters, "lr": own, "highest_lr": own, "weight_decay": decay if is_matrix else 0.0}
+        for (own, is_matrix), parameters in groups.items()
+    ]
+
+
+class Lora(nn.Module):
+    """A linear layer that stays, plus the product of two thin matrices that learn. At first the product is 0."""
+
+    def __init__(self, linear: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.linear = linear
+        self.down = nn.Parameter(torch.empty(rank, linear.in_features))
+        self.up = nn.Parameter(torch.zeros(linear.out_features, rank))
+        nn.init.normal_(self.down, std=1 / rank)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.linear(x)
+        return y + (x @ self.down.t()) @ self.up.t()
+
+    def merged(self) -> nn.Linear:
+        with torch.no_grad():
+            self.linear.weight += self.up @ self.down
+        return self.linear
+
+
+def add_lora(model: FineTuned, rank: int) -> None:
+    for parent, name, linear in list(_linear_parts(model)):
+        setattr(parent, name, Lora(linear, rank))
+
+
+def merge_lora(model: FineTuned) -> None:
+    """The model without its thin matrices, which are added into those they stand beside."""
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if isinstance(child, Lora):
+                setattr(module, name, child.merged())
+
+
+def _linear_parts(model: FineTuned) -> Iterator[tuple[nn.Module, str, nn.Linear]]:
+    for module in model.bert.encoder.blocks.modules():
+        for name, child in module.named_children():
+            if isinstance(child, nn.Linear) and name in LORA_PARTS:
+                yield module, name, child

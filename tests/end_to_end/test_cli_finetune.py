@@ -1,0 +1,150 @@
+"""`bertkit finetune`, `evaluate` and `predict` as a user has them, with right input and wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import bertkit
+from commands import bertkit_command
+
+QUICK = ("--epochs", 4, "--batch", 8, "--learning-rate", "2e-3", "--max-length", 48, "--threads", 1)
+
+
+def table(path: Path, english: list[str], count: int, first: int = 0) -> Path:
+    rows = ["review\tstars"]
+    for number, line in enumerate(english[first : first + count]):
+        good = number % 2 == 0
+        rows.append(f"{'good value' if good else 'bad import'}: {line[:60]}\t{'good' if good else 'bad'}")
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, english: list[str], tiny_folder: Path) -> Path:
+    folder = tmp_path_factory.mktemp("finetune")
+    train = table(folder / "train.tsv", english, 64)
+    done = bertkit_command(
+        "finetune", "classify", train, "--from", tiny_folder, "--out", folder / "model", "--label", "stars", *QUICK
+    )
+    assert done.returncode == 0, done.stderr
+    assert "text is 'review'" in done.stderr
+    assert "6 of 64 examples are held out, each label with its share" in done.stderr
+    said = json.loads(done.stdout)
+    assert said["metrics"]["accuracy"] == 1.0
+    return folder
+
+
+def test_the_folder_says_what_it_is(trained: Path):
+    facts = json.loads((trained / "model" / "bertkit.json").read_text())
+    assert facts["task"] == "classify"
+    assert facts["labels"] == ["bad", "good"]
+    assert facts["metrics"]["accuracy"] == 1.0
+    assert facts["provenance"]["data"]["train"]["file"] == "train.tsv"
+    assert bertkit.load(trained / "model")("good value").keys() == {"label", "probabilities"}
+
+
+def test_it_is_evaluated_and_predicts(trained: Path, english: list[str], tmp_path: Path):
+    test = table(tmp_path / "test.tsv", english, 30, first=100)
+    done = bertkit_command("evaluate", trained / "model", test, "--label-column", "stars")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["examples"] == 30
+    assert json.loads(done.stdout)["metrics"]["accuracy"] > 0.9
+    done = bertkit_command("predict", trained / "model", test)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer["label"] for answer in answers[:4]] == ["good", "bad", "good", "bad"]
+    done = bertkit_command("predict", trained / "model", stdin=b"good value: one\nbad import: two\n")
+    assert [json.loads(line)["label"] for line in done.stdout.splitlines()] == ["good", "bad"]
+
+
+def test_several_seeds_and_their_spread(trained: Path, english: list[str], tiny_folder: Path, tmp_path: Path):
+    train = table(tmp_path / "train.tsv", english, 24)
+    done = bertkit_command(
+        "finetune", "classify", train, "--dev", trained / "train.tsv", "--from", tiny_folder, "--out", tmp_path / "m",
+        "--label", "stars", "--seeds", 2, *QUICK,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "24 of the 64 dev examples are in the training data too" in done.stderr
+    spread = json.loads(done.stdout)["accuracy"]
+    assert len(spread["seeds"]) == 2
+    assert spread["mean"] == pytest.approx(sum(spread["seeds"]) / 2)
+
+
+def test_predictions_go_on_after_a_kill(trained: Path, english: list[str], tmp_path: Path):
+    """No row is lost and none is doubled, whenever the process dies."""
+    texts = tmp_path / "texts.txt"
+    texts.write_text(
+        "".join(f"{'good value' if n % 3 else 'bad import'} {n} {english[n % 500][:40]}\n" for n in range(9000))
+    )
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    words = [sys.executable, "-m", "bertkit", "predict", trained / "model", texts, "--threads", 1, "--out"]
+    command = [str(word) for word in words]
+    subprocess.run([*command, str(whole)], check=True, capture_output=True)
+    assert len(whole.read_text().splitlines()) == 9000
+    part = tmp_path / "out.jsonl.part"
+    for kill in range(2):
+        process = subprocess.Popen([*command, str(out)], stderr=subprocess.PIPE)
+        before = part.stat().st_size if part.exists() else 0
+        while process.poll() is None and (not part.exists() or part.stat().st_size <= before):
+            time.sleep(0.001)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL, "it was over before it was killed"
+        assert not out.exists()
+        if kill:
+            with part.open("ab") as file:
+                file.write(b'{"label": "go')  # as if it had died in the middle of a line
+    done = subprocess.run([*command, str(out)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "answers are there already; going on after them" in done.stderr
+    assert out.read_bytes() == whole.read_bytes()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["out.jsonl", "texts.txt", "whole.jsonl"]
+
+
+def test_half_of_another_work_is_not_gone_on_with(trained: Path, tmp_path: Path):
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "out.jsonl.part").write_text('{"label": "good"}\n')
+    (tmp_path / "out.jsonl.part.json").write_text('{"input": "other"}')
+    done = bertkit_command("predict", trained / "model", tmp_path / "a.txt", "-o", tmp_path / "out.jsonl")
+    assert done.returncode == 3
+    assert "is of another model or another input" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "code", "told"),
+    [
+        ("text,label\na,x\nb,y\n", ("--text", "txt"), 3, "no column 'txt'"),
+        ("text,label\n" + "a,x\n" * 20, (), 3, "only one label in the training data, 'x'"),
+        ("text,label\na,x\n,y\n", (), 3, "line 3: 'text' is empty"),
+        ("text;label\na;x\n", (), 3, "--delimiter semicolon"),
+        ("text,label\na,x\nb,y\n", (), 3, "too few to hold some out"),
+        ("text,label\na,x\nb,y\n", ("--crf",), 2, "--crf with the task classify"),
+        ("text,label\na,x\nb,y\n", ("--freeze", "--lora", 4), 2, "Choose one of"),
+        ("text,label\na,x\nb,y\n", ("--max-length", 9999), 2, "a length of 9999 tokens"),
+        ("text,label\na,x\nb,y\n", ("--long", "window"), 2, "Did you mean 'windows'"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_written(
+    tmp_path: Path, tiny_folder: Path, content: str, options: tuple[object, ...], code: int, told: str
+):
+    (tmp_path / "train.csv").write_text(content)
+    done = bertkit_command(
+        "finetune", "classify", tmp_path / "train.csv", "--from", tiny_folder, "--out", tmp_path / "m", *options
+    )
+    assert done.returncode == code, done.stderr
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_model_that_was_not_fine_tuned_does_not_predict(tiny_folder: Path):
+    done = bertkit_command("predict", tiny_folder, "-t", "text")
+    assert done.returncode == 2
+    assert "is not fine-tuned for a task" in done.stderr

@@ -1,0 +1,102 @@
+"""Question answering equals the reference, transformers' BertForQuestionAnswering: folders, scores and loss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import BertConfig as TheirConfig
+from transformers import BertForQuestionAnswering
+
+from bertkit.inference.scoring import Scorer
+from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
+from bertkit.interop.folder import ModelFolder
+from bertkit.model.bert import Bert
+from bertkit.model.fine_tuned import FineTuned
+from bertkit.tasks.data.squad import Answer, QaExample
+from bertkit.tasks.qa import Qa
+from bertkit.text.tokenizer import Tokenizer
+
+TEXTS = [
+    "a class is a statement that has a name",
+    "我们喜欢学习自然语言处理。",
+    "the value of the name  is found " * 30,
+]
+EXAMPLES = [
+    QaExample(f"place {number}", str(number), "what is the name?", text, (Answer(text[2:7], 2),))
+    for number, text in enumerate(TEXTS)
+]
+
+
+@pytest.fixture
+def theirs(tmp_path: Path, tokenizer: Tokenizer) -> tuple[BertForQuestionAnswering, Path]:
+    torch.manual_seed(7)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    model = BertForQuestionAnswering(TheirConfig(vocab_size=tokenizer.vocab_size, **sizes)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    folder = tmp_path / "theirs"
+    model.save_pretrained(folder)
+    tokenizer.save(folder)
+    return model, folder
+
+
+def assert_equal(model: FineTuned, task: Qa, tokenizer: Tokenizer, reference: BertForQuestionAnswering) -> None:
+    features = [each for unit in task.encode(EXAMPLES, tokenizer) for each in unit]
+    assert len(features) > len(EXAMPLES), "one passage should need several windows"
+    assert {each.about.target == (0, 0) for each in features} == {True, False}
+    for each, scores in zip(features, Scorer(model, task, tokenizer).scores(features), strict=True):
+        start, end = each.about.target
+        with torch.no_grad():
+            expected = reference(
+                torch.tensor([each.ids]),
+                token_type_ids=torch.tensor([each.segments]),
+                start_positions=torch.tensor([start]),
+                end_positions=torch.tensor([end]),
+            )
+            term = task.term(model, task.batch([[each]], packed=True, pad_id=tokenizer.pad_id))
+        both = torch.stack([expected.start_logits[0], expected.end_logits[0]], 1)
+        torch.testing.assert_close(scores, both, rtol=0, atol=1e-5)
+        torch.testing.assert_close(term.total / term.count, expected.loss, rtol=0, atol=1e-5)
+
+
+def test_their_model_opens_here(theirs, tokenizer: Tokenizer) -> None:
+    reference, folder = theirs
+    model, task, _ = load_fine_tuned(ModelFolder(folder))
+    assert isinstance(task, Qa)
+    assert task == Qa()
+    assert_equal(model, Qa(max_length=64, stride=16), tokenizer, reference)
+
+
+def test_our_model_opens_there(tmp_path: Path, tiny: Bert, tokenizer: Tokenizer) -> None:
+    torch.manual_seed(3)
+    task = Qa(max_length=64, stride=16, no_answer=True)
+    bert = Bert(tiny.config, pooler=False, mlm=False, nsp=False)
+    model = FineTuned(bert, task.shape).eval()
+    folder = tmp_path / "ours"
+    save_fine_tuned(folder, model, task, tokenizer, metrics={"f1": 0.5}, provenance={"made_by": "a test"})
+    reference, report = BertForQuestionAnswering.from_pretrained(folder, output_loading_info=True)
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    assert_equal(model, task, tokenizer, reference.eval())
+    again, same_task, _ = load_fine_tuned(ModelFolder(folder))
+    assert same_task == task
+    assert_equal(again, task, tokenizer, reference)
+
+
+def test_a_batch_of_windows_has_the_sum_of_their_losses(theirs, tokenizer: Tokenizer) -> None:
+    reference, folder = theirs
+    model = load_fine_tuned(ModelFolder(folder)).model
+    task = Qa(max_length=64, stride=16)
+    units = [unit for features in task.encode(EXAMPLES, tokenizer) for unit in task.units(features)]
+    expected = torch.zeros(())
+    for [each] in units:
+        start, end = (torch.tensor([place]) for place in each.about.target)
+        ids, segments = torch.tensor([each.ids]), torch.tensor([each.segments])
+        expected = expected + reference(ids, token_type_ids=segments, start_positions=start, end_positions=end).loss
+    for packed in (True, False):
+        term = task.term(model, task.batch(units, packed=packed, pad_id=tokenizer.pad_id))
+        assert term.count == len(units)
+        torch.testing.assert_close(term.total, expected, rtol=1e-5, atol=1e-5)

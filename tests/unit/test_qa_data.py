@@ -1,0 +1,270 @@
+"""Questions and passages as files have them, what is refused, and how answers are scored."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import string
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertkit.errors import InputError
+from bertkit.tasks.data.squad import Answer, QaExample
+from bertkit.tasks.qa import Qa
+from bertkit.tasks.qa_scores import agreement, best_agreement, qa_scores
+from bertkit.tasks.task import Reading
+
+PASSAGE = "The Normans came from Denmark, Iceland and Norway. In 911 Rollo swore fealty to King Charles III."
+WORDS = st.lists(
+    st.one_of(
+        st.sampled_from(
+            ["a", "The", "an", "AN", "the,", "U.S.", "-", "%", "42", "don't", "É", "“the”", "a_b", "ﬁ", "İ"]
+        ),
+        st.text(string.ascii_letters[:6] + string.punctuation + " éß–", max_size=5),
+    ),
+    max_size=6,
+).map(" ".join)
+
+
+def words_by_hand(text: str) -> list[str]:
+    """SQuAD's normalisation a second time, a letter at a time: no pattern, no table."""
+    words, word = [], ""
+    for letter in [letter for letter in text.lower() if letter not in string.punctuation] + [" "]:
+        if letter.isalnum() or letter == "_":
+            word += letter
+        else:
+            words += [" "] if word in ("a", "an", "the") else [word]
+            words.append(letter)
+            word = ""
+    return "".join(words).split()
+
+
+@given(WORDS, WORDS)
+def test_english_is_scored_by_the_published_definition(answer: str, right: str) -> None:
+    given_words, wanted = words_by_hand(answer), words_by_hand(right)
+    found = agreement(answer, right)
+    assert found.exact == float(given_words == wanted)
+    if not given_words or not wanted:
+        assert found.f1 == found.exact
+        return
+    shared = sum((Counter(given_words) & Counter(wanted)).values())
+    precision, recall = shared / len(given_words), shared / len(wanted)
+    assert found.f1 == pytest.approx(2 * precision * recall / (precision + recall) if shared else 0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("answer", "right", "exact", "f1"),
+    [
+        ("US army", "the  U.S. Army", 1, 1),
+        ("in Norway", "Norway", 0, 2 / 3),
+        ("cat cat dog", "cat dog dog", 0, 2 / 3),
+        ("a", "The", 1, 1),
+        ("the", "Norway", 0, 0),
+        ("“Norway”", "Norway", 0, 0),
+        ("10–11", "1011", 0, 0),
+        ("10-11", "1011", 1, 1),
+        ("theatre", "atre", 0, 0),
+    ],
+)
+def test_english_is_scored_as_the_published_program_scores_it(answer, right, exact, f1) -> None:
+    assert agreement(answer, right) == pytest.approx((exact, f1))
+
+
+@given(st.lists(st.tuples(WORDS, st.lists(WORDS, max_size=3)), min_size=1, max_size=8))
+def test_scores_are_means_of_the_best_agreement(pairs: list[tuple[str, list[str]]]) -> None:
+    scores = qa_scores([right for _, right in pairs], [answer for answer, _ in pairs])
+    exact = []
+    for answer, right in pairs:
+        counting = [text for text in right if words_by_hand(text)] or [""]
+        exact.append(max(words_by_hand(answer) == words_by_hand(text) for text in counting))
+    assert scores["exact_match"] == pytest.approx(sum(exact) / len(exact))
+    without = [right_one for right_one, (_, right) in zip(exact, pairs, strict=True) if not right]
+    assert ("accuracy_unanswerable" in scores) == bool(without)
+    if without:
+        assert scores["accuracy_unanswerable"] == pytest.approx(sum(without) / len(without))
+        assert ("f1_answerable" in scores) == (len(without) < len(pairs))
+
+
+@pytest.mark.parametrize(
+    ("answer", "right", "exact", "f1"),
+    [
+        ("北京", "北京", 1, 1),
+        ("在北京", "北京", 0, 0.8),
+        ("《北京》。", "北京", 1, 1),
+        ("北京，上海", "北京、上海", 1, 1),
+        ("1786年2月2日", "1786年 2月 2日", 1, 1),
+        ("2月2日", "1786年2月2日", 0, 4 / 5),
+        ("～北京～", "北京", 1, 1),
+        ("Python語言", "python 語言", 1, 1),
+        ("上海", "北京", 0, 0),
+        ("", "北京", 0, 0),
+        ("。", "", 0, 0),
+    ],
+)
+def test_chinese_is_scored_by_characters_and_without_its_punctuation(answer, right, exact, f1) -> None:
+    assert agreement(answer, right) == pytest.approx((exact, f1))
+
+
+def test_saying_nothing_is_right_only_where_there_is_no_answer() -> None:
+    assert best_agreement("", []) == (1, 1)
+    assert best_agreement("Rollo", []) == (0, 0)
+    assert best_agreement("", ["Rollo"]) == (0, 0)
+    assert best_agreement("", ["The", "..."]) == (1, 1), "answers of which nothing counts are none"
+    scores = qa_scores([["Rollo", "King Rollo"], []], ["King Rollo", ""])
+    assert scores == {
+        "exact_match": 1,
+        "f1": 1,
+        "exact_match_answerable": 1,
+        "f1_answerable": 1,
+        "accuracy_unanswerable": 1,
+    }
+
+
+def squad(*questions: dict, context: str = PASSAGE, **more) -> dict:
+    return {"version": "v2.0", "data": [{"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}]}
+
+
+def question(text: str | None = "Denmark", start: int = 22, number: str = "q1", **more) -> dict:
+    answers = [] if text is None else [{"text": text, "answer_start": start}]
+    return {"id": number, "question": "Where did they come from?", "answers": answers, **more}
+
+
+def write(folder: Path, content: object, name: str = "questions.json") -> str:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return str(path)
+
+
+def read(path: str, notes: list[str] | None = None, **reading) -> list[QaExample]:
+    return list(Qa.read(path, Reading(**reading), [] if notes is None else notes))
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_squad_files_of_both_versions_are_read(tmp_path: Path, indent: int | None, compressed: bool) -> None:
+    content = json.dumps(squad(question(), question(None, number="q2", is_impossible=True)), indent=indent).encode()
+    path = tmp_path / ("squad.json.gz" if compressed else "squad.json")
+    path.write_bytes(gzip.compress(content) if compressed else content)
+    first, second = read(str(path))
+    assert (first.id, first.context, first.answers) == ("q1", PASSAGE, (Answer("Denmark", 22),))
+    assert second.answers == ()
+    assert Qa.for_examples([first, second]).no_answer
+    assert not Qa.for_examples([first]).no_answer
+    assert read(str(path), labelled=False)[0].answers is None
+
+
+def test_a_squad_file_may_come_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = json.dumps(squad(question(start=20))).encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(content))))
+    notes: list[str] = []
+    assert [example.answers for example in read("-", notes)] == [(Answer("Denmark", 22),)]
+    assert notes == [
+        "standard input: 1 answers are not where answer_start says; the nearest place that has them counts"
+    ]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        {"answers": [{"text": "Denmark", "answer_start": 22}]},
+        {"answers": {"text": ["Denmark"], "answer_start": [22]}},
+        {"answers": ["Denmark"]},
+        {"answer": "Denmark", "answer_start": 22},
+        {"answer": "Denmark"},
+    ],
+)
+def test_rows_may_have_answers_in_any_usual_form(tmp_path: Path, answers: dict) -> None:
+    rows = [{"question": "Where from?", "context": PASSAGE, **answers}, {"question": "Why?", "context": PASSAGE}]
+    path = write(tmp_path, "\n".join(map(json.dumps, [rows[0], {**rows[1], "answers": []}])), "rows.jsonl")
+    first, second = read(path)
+    assert first.answers == (Answer("Denmark", 22),)
+    assert second.answers == ()
+    assert (first.id, second.id) == ("1", "2")
+    unlabelled = write(tmp_path, json.dumps(rows[1]), "new.jsonl")
+    assert read(unlabelled, labelled=False)[0].answers is None
+    rows_in_data = write(tmp_path, {"data": [rows[0]]})
+    if "answers" in answers:
+        assert read(rows_in_data)[0].answers == (Answer("Denmark", 22),)
+
+
+def test_tables_and_other_names_are_read_and_said(tmp_path: Path) -> None:
+    table = f'query,passage,answer,answer_start\nWhere?,"{PASSAGE}",Denmark,22\nWhy?,"{PASSAGE}",,\n'
+    notes: list[str] = []
+    first, second = read(write(tmp_path, table, "t.csv"), notes)
+    assert (first.answers, second.answers) == ((Answer("Denmark", 22),), ())
+    assert "question is 'query', context is 'passage'" in notes[0]
+    named = write(tmp_path, json.dumps({"q": "Where?", "c": PASSAGE, "answers": ["Rollo"]}), "named.jsonl")
+    assert read(named, names={"question": "q", "context": "c"})[0].question == "Where?"
+
+
+def test_answers_at_the_wrong_place_are_found_nearby_and_counted(tmp_path: Path) -> None:
+    context = "day by day, day out"
+    path = write(
+        tmp_path, squad(question("day", 8), question("day", 13, "q2"), question(" out", 0, "q3"), context=context)
+    )
+    notes: list[str] = []
+    examples = read(path, notes)
+    assert [example.answers[0].start for example in examples] == [7, 12, 15]
+    assert ["3 answers are not where" in note for note in notes] == [True]
+    notes.clear()
+    read(write(tmp_path, squad(question(is_impossible=True))), notes)
+    assert "1 questions are marked is_impossible and have answers" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (squad(question("Sweden")), "question 'q1': the answer 'Sweden' is not in its passage"),
+        (squad(question(), question()), "question 'q1': this id is there twice"),
+        (squad({**question(), "question": " "}), "the question is empty"),
+        (squad({**question(), "question": 7}), "the question is 7, not text"),
+        (squad(question(), context="\n"), "the context is empty"),
+        (squad({"id": "q1", "question": "Why?"}), "question 'q1': there are no answers"),
+        (squad({**question(), "answers": [12]}), "an answer is 12"),
+        (squad({**question(), "answers": 12}), "an answer is 12"),
+        (squad({**question(), "answers": {"text": ["Rollo"], "answer_start": []}}), "1 texts of answers"),
+        (squad(question("Rollo", start="x")), "answer_start is 'x'"),
+        (squad(), "has no questions"),
+        ({"data": [{"title": "t"}]}, "has no list of objects 'paragraphs'"),
+        ('{"data": [{"paragraphs": [}', "line 1: not valid JSON"),
+        ('{"data": ["\udcff"'.encode("utf-8", "surrogateescape").decode("latin-1"), "not valid JSON"),
+    ],
+)
+def test_what_is_wrong_is_said_with_file_place_and_remedy(tmp_path: Path, content: object, message: str) -> None:
+    path = write(tmp_path, content)
+    with pytest.raises(InputError) as raised:
+        read(path)
+    assert message in str(raised.value)
+    assert "questions.json" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"question": "Why?", "contxt": "c", "answers": []}, "no column is plainly the context. Call it 'context'"),
+        ({"question": "Why?", "context": "c"}, "no column is plainly the answers"),
+        ({"question": "Why?", "context": "c", "answers": ["d"], "id": 7}, "line 1, question '7': the answer 'd'"),
+    ],
+)
+def test_what_is_wrong_in_rows_is_said_too(tmp_path: Path, row: dict, message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read(write(tmp_path, json.dumps(row), "rows.jsonl"))
+    assert message in str(raised.value)
+
+
+def test_a_misspelt_column_gets_the_nearest_offered(tmp_path: Path) -> None:
+    path = write(tmp_path, json.dumps({"frage": "Why?", "context": "c", "answers": []}), "rows.jsonl")
+    with pytest.raises(InputError, match=r"no column 'farge'.*Did you mean 'frage'"):
+        read(path, names={"question": "farge"})
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "questions.json"
+    path.write_bytes(b'{"data": [{"title": "\xff"}]}')
+    with pytest.raises(InputError, match="not UTF-8"):
+        read(str(path))

@@ -1,0 +1,368 @@
+"""Tasks over whole texts: classify, regress and choice, from their encodings to answers of a fitted model."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics as reference
+
+from bertkit.errors import ConfigError, InputError, UsageError
+from bertkit.inference.scoring import Scorer
+from bertkit.model.bert import Bert
+from bertkit.model.fine_tuned import FineTuned, HeadShape
+from bertkit.model.presets import bert_tiny
+from bertkit.tasks import task_called
+from bertkit.tasks.baselines import baselines
+from bertkit.tasks.choice import ChoiceExample, MultipleChoice
+from bertkit.tasks.classify import Classify
+from bertkit.tasks.data.texts import TextExample
+from bertkit.tasks.encoding import LONG, fitted
+from bertkit.tasks.regress import Regress
+from bertkit.tasks.scores import classification_scores, multi_label_scores, regression_scores
+from bertkit.tasks.task import Reading, Task
+from bertkit.text.tokenizer import Tokenizer
+from bertkit.training.fit import FitSettings, FitWatcher, fit, passes
+from bertkit.training.transfer import Transfer, depth_of, parameter_groups, prepare
+
+WORDS = ("class", "import", "return", "value")
+
+
+def small(tokenizer: Tokenizer, task: Task[Any], **head: Any) -> FineTuned:
+    torch.manual_seed(0)
+    config = bert_tiny(vocab_size=tokenizer.vocab_size, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    shape = HeadShape(**{**task.shape.to_json(), **head})
+    return FineTuned(Bert(config, pooler=task.pooler, mlm=False, nsp=False), shape)
+
+
+def taught(tokenizer: Tokenizer, task: Task[Any], examples: list[Any], how: FitSettings, **head: Any) -> Scorer:
+    model = small(tokenizer, task, **head)
+    scorer = Scorer(model, task, tokenizer)
+    units = [unit for features in task.encode(examples, tokenizer) for unit in task.units(features)]
+    fit(model, task, units, lambda: task.metrics(examples, scorer.answer(examples)), how, seed=0, pad_id=0)
+    return scorer
+
+
+def sentences(english: list[str], count: int = 48) -> list[TextExample]:
+    """Those with one word are of one class, the others of another."""
+    few = [line[:60] for line in english[:count]]
+    return [
+        TextExample(str(n), f"{WORDS[n % 2]} {WORDS[n % 2]} {text}", None, str(n % 2)) for n, text in enumerate(few)
+    ]
+
+
+FAST = FitSettings(epochs=6, batch=8, learning_rate=2e-3)
+
+
+def test_a_classifier_learns_and_answers(english: list[str], tokenizer: Tokenizer):
+    examples = sentences(english)
+    task = Classify.for_examples(examples, max_length=32)
+    scorer = taught(tokenizer, task, examples, FAST)
+    answers = scorer.answer(examples)
+    assert task.metrics(examples, answers)["accuracy"] == 1.0
+    for answer in answers:
+        assert set(answer["probabilities"]) == {"0", "1"}
+        assert math.isclose(sum(answer["probabilities"].values()), 1)
+        assert answer["label"] == max(answer["probabilities"], key=answer["probabilities"].get)
+
+
+def test_several_labels_at_once(english: list[str], tokenizer: Tokenizer):
+    texts = [line[:60] for line in english[:48]]
+    examples = [
+        TextExample(
+            str(n),
+            " ".join([w for i, w in enumerate(WORDS[:2]) if n >> i & 1] * 4 + [text[:30]]),
+            None,
+            "|".join(w for i, w in enumerate(WORDS[:2]) if n >> i & 1),
+        )
+        for n, text in enumerate(texts)
+    ]
+    task = Classify.for_examples(examples, max_length=32, multi_label=True)
+    assert task.classes == ("class", "import")
+    scorer = taught(tokenizer, task, examples, FitSettings(epochs=20, batch=8, learning_rate=2e-3))
+    answers = scorer.answer(examples)
+    assert task.metrics(examples, answers)["accuracy"] > 0.9
+    assert [] in [answer["labels"] for answer in answers]
+
+
+def test_a_number_is_learned_on_the_scale_of_the_data(english: list[str], tokenizer: Tokenizer):
+    examples = [example._replace(right=1000.0 + 50 * int(example.right)) for example in sentences(english)]
+    task = Regress.for_examples(examples, max_length=32)
+    scorer = taught(tokenizer, task, examples, FAST)
+    before = scorer.answer(examples)
+    assert task.metrics(examples, before)["pearson"] > 0.95
+    finished = task.finished(scorer.model)
+    after = Scorer(scorer.model, finished, tokenizer).answer(examples)
+    assert (finished.mean, finished.deviation) == (0.0, 1.0)
+    for mine, its in zip(before, after, strict=True):
+        assert mine["score"] == pytest.approx(its["score"], abs=1e-2)
+
+
+def test_the_right_one_of_several_endings_is_learned(english: list[str], tokenizer: Tokenizer):
+    examples = []
+    for n, text in enumerate(line[:40] for line in english[:48]):
+        count = 2 + n % 3
+        right = n % count
+        endings = tuple("return value" if i == right else "import class" for i in range(count))
+        examples.append(ChoiceExample(str(n), text, endings, right))
+    task = MultipleChoice.for_examples(examples, max_length=32)
+    scorer = taught(tokenizer, task, examples, FAST)
+    answers = scorer.answer(examples)
+    assert task.metrics(examples, answers)["accuracy"] == 1.0
+    assert [len(answer["probabilities"]) for answer in answers[:3]] == [2, 3, 4]
+
+
+@given(
+    st.integers(0, 60),
+    st.integers(-1, 60),
+    st.integers(12, 30),
+    st.sampled_from([name for name in LONG if name != "error"]),
+)
+def test_every_encoding_fits(tokenizer: Tokenizer, first: int, second: int, max_length: int, long: str):
+    a, b = list(range(10, 10 + first)), None if second < 0 else list(range(100, 100 + second))
+    parts = fitted(a, b, tokenizer, max_length=max_length, long=long)
+    specials = 2 if b is None else 3
+    for ids, segments, _ in parts:
+        assert len(ids) == len(segments) <= max_length
+        assert ids[0] == tokenizer.cls_id
+        assert ids.count(tokenizer.sep_id) == specials - 1
+        assert sorted(segments) == list(segments)
+    if first + max(second, 0) + specials <= max_length:
+        assert parts[0].ids == [tokenizer.cls_id, *a, tokenizer.sep_id, *([] if b is None else [*b, tokenizer.sep_id])]
+    if long != "windows":
+        assert len(parts) == 1
+    elif b is None or min(first, second) <= (max_length - 3) // 2:
+        seen = {token for ids, _, _ in parts for token in ids}
+        assert {*a, *(b or [])} <= seen, "windows lose no token"
+
+
+def test_head_and_tail_keep_both_ends(tokenizer: Tokenizer):
+    (only,) = fitted(list(range(100, 200)), None, tokenizer, max_length=18, long="head-tail")
+    assert only.ids[1:-1] == [*range(100, 112), *range(196, 200)]
+
+
+def test_a_text_that_is_too_long_can_be_refused(tokenizer: Tokenizer):
+    task = Classify(classes=("a", "b"), max_length=16, long="error")
+    with pytest.raises(InputError, match=r"row 7: 52 tokens, and the model reads 16"):
+        task.encode([TextExample("row 7", "class " * 50)], tokenizer)
+    with pytest.raises(UsageError, match="Did you mean 'windows'"):
+        Classify(classes=("a", "b"), long="window")
+
+
+def test_labels_that_training_never_saw_are_refused():
+    task = Classify(classes=("negative", "positive"))
+    with pytest.raises(InputError, match=r"row 3: the label 'positiv' is not .* Did you mean 'positive'"):
+        task.check([TextExample("row 3", "x", None, "positiv")])
+    with pytest.raises(InputError, match="only one label in the training data, 'a'"):
+        Classify.for_examples([TextExample("1", "x", None, "a")] * 3)
+    with pytest.raises(InputError, match=r"every score in the training data is 2\. Is"):
+        Regress.for_examples([TextExample("1", "x", None, 2.0)] * 3)
+
+
+def test_class_weights_make_up_for_rare_labels():
+    examples = [TextExample(str(n), "x", None, "rare" if n < 2 else "often") for n in range(10)]
+    task = Classify.for_examples(examples, class_weights=True)
+    assert dict(zip(task.classes, task.weights, strict=True)) == {"often": 10 / 16, "rare": 10 / 4}
+
+
+LABELS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=2, max_size=40)
+
+
+@settings(deadline=None)
+@given(LABELS)
+def test_classification_scores_are_those_of_scikit_learn(pairs: list[tuple[str, str]]):
+    truth, found = zip(*pairs, strict=True)
+    scores = classification_scores(truth, found, ("a", "b", "c"))
+    assert scores["accuracy"] == reference.accuracy_score(truth, found)
+    several = len({*truth, *found}) > 1
+    assert scores["matthews"] == (reference.matthews_corrcoef(truth, found) if several else 0)
+    assert scores["f1_macro"] == reference.f1_score(
+        truth, found, labels=["a", "b", "c"], average="macro", zero_division=0
+    )
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(*[st.sets(st.sampled_from("abc"))] * 2), min_size=1, max_size=20))
+def test_multi_label_scores_count_texts_and_labels(pairs: list[tuple[set[str], set[str]]]):
+    truth, found = ([sorted(labels) for labels in side] for side in zip(*pairs, strict=True))
+    scores = multi_label_scores(truth, found, "abc")
+    assert scores["accuracy"] == sum(a == b for a, b in pairs) / len(pairs)
+    both, either = sum(len(a & b) for a, b in pairs), sum(len(a) + len(b) for a, b in pairs)
+    assert scores["f1_micro"] == pytest.approx(2 * both / either if either else 0)
+
+
+def test_correlations_of_what_does_not_vary_are_zero():
+    assert regression_scores([1, 2, 3], [2, 2, 2]) == {"pearson": 0.0, "spearman": 0.0, "mean_error": 2 / 3}
+    assert regression_scores([1, 2, 3], [10, 20, 30])["pearson"] == pytest.approx(1)
+
+
+def test_baselines_know_words_and_nothing_else(english: list[str]):
+    examples = sentences(english)
+    task = Classify.for_examples(examples)
+    found = baselines(task, examples, examples)
+    assert found["the commonest label"]["accuracy"] == 0.5
+    assert found["bag of words"]["accuracy"] == 1.0
+    pairs = [example._replace(pair=example.text, right=float(example.right)) for example in examples]
+    assert baselines(Regress.for_examples(pairs), pairs, pairs)["bag of words"]["pearson"] > 0.9
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=20), st.integers(1, 120))
+def test_passes_hold_every_unit_and_no_more_than_the_budget(lengths: list[int], budget: int):
+    from bertkit.tasks.task import Features
+
+    units = [[Features(list(range(length)), [0] * length, number)] for number, length in enumerate(lengths)]
+    parts = list(passes(units, budget))
+    assert sorted(unit[0].about for part in parts for unit in part) == list(range(len(lengths)))
+    for part in parts:
+        assert len(part) == 1 or sum(len(unit[0].ids) for unit in part) <= budget
+
+
+TRANSFERS = {
+    "frozen": Transfer(frozen=True),
+    "last layer": Transfer(last_layers=1),
+    "lora": Transfer(lora=4),
+    "gradual": Transfer(gradual=True),
+    "layer decay": Transfer(layer_decay=0.5),
+}
+
+
+@pytest.mark.parametrize("way", TRANSFERS)
+def test_only_what_shall_move_moves(english: list[str], tokenizer: Tokenizer, way: str):
+    examples = sentences(english, 16)
+    task = Classify.for_examples(examples, max_length=24)
+    start = small(tokenizer, task)
+    before = {name: tensor.clone() for name, tensor in start.state_dict().items()}
+    once = FitSettings(epochs=1, batch=8, learning_rate=1e-3, transfer=TRANSFERS[way])
+    model = taught(tokenizer, task, examples, once).model
+    after = model.state_dict()
+    assert after.keys() == before.keys(), "nothing is left of what helped"
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    depths = {depth_of(name, 2) for name in moved}
+    expected = {"frozen": {0}, "last layer": {0, 1}, "lora": {0, 1, 2}, "gradual": {0}, "layer decay": {0, 1, 2, 3}}
+    assert depths == expected[way]
+    if way == "frozen":
+        assert moved == {"dense.weight", "dense.bias"}
+    if way == "lora":
+        assert "bert.encoder.blocks.0.attention.qkv.weight" in moved
+        assert "bert.encoder.blocks.0.attention.qkv.bias" not in moved
+
+
+def test_lower_layers_have_lower_rates(tokenizer: Tokenizer):
+    model = small(tokenizer, Classify(classes=("a", "b")), mix=True)
+    transfer = Transfer(layer_decay=0.5)
+    prepare(model, transfer)
+    groups = parameter_groups(model, transfer, rate=1e-4, decay=0.01)
+    rate_of = {id(p): group["lr"] for group in groups for p in group["params"]}
+    assert len(rate_of) == len(list(model.parameters()))
+    assert rate_of[id(model.dense.weight)] == 1e-4
+    assert rate_of[id(model.bert.encoder.blocks[1].attention.qkv.weight)] == 0.5e-4
+    assert rate_of[id(model.bert.encoder.embeddings.word.weight)] == 0.125e-4
+    assert rate_of[id(model.mix.weights)] == 1e-3, "what is new is not held back"
+
+
+def test_ways_that_exclude_each_other_are_refused():
+    with pytest.raises(UsageError, match="Choose one of"):
+        Transfer(frozen=True, lora=4)
+    with pytest.raises(UsageError, match="The model has 2"):
+        prepare(FineTuned(Bert(bert_tiny(vocab_size=100)), HeadShape(reads="text", outputs=2)), Transfer(last_layers=9))
+    with pytest.raises(ConfigError):
+        HeadShape(reads="words", outputs=2)
+
+
+@pytest.mark.parametrize("head", [{"mix": True}, {"lstm": 16}])
+def test_features_with_more_on_top_learn_too(english: list[str], tokenizer: Tokenizer, head: dict[str, Any]):
+    examples = sentences(english)
+    task = Classify.for_examples(examples, max_length=32)
+    scorer = taught(tokenizer, task, examples, FAST, **head)
+    assert task.metrics(examples, scorer.answer(examples))["accuracy"] > 0.9
+
+
+def test_packed_and_padded_batches_give_the_same_scores(english: list[str], tokenizer: Tokenizer):
+    examples = sentences(english, 8)
+    task = Classify.for_examples(examples, max_length=32)
+    for head in ({}, {"lstm": 8}, {"mix": True}):
+        model = small(tokenizer, task, **head).eval()
+        units = task.encode(examples, tokenizer)
+        packed, padded = (task.batch(units, packed=way, pad_id=0) for way in (True, False))
+        if not head.get("lstm"):
+            torch.testing.assert_close(model(packed), model(padded), atol=1e-5, rtol=0)
+        assert task.term(model, packed).count == 8
+
+
+def test_the_best_epoch_is_kept_and_patience_ends(english: list[str], tokenizer: Tokenizer):
+    examples = sentences(english, 16)
+    task = Classify.for_examples(examples, max_length=24)
+    model = small(tokenizer, task)
+    units = task.encode(examples, tokenizer)
+    seen: list[torch.Tensor] = []
+    scores = iter([0.5, 0.9, 0.7, 0.6, 0.8])
+
+    def measure() -> dict[str, float]:
+        seen.append(model.dense.weight.detach().clone())
+        return {"accuracy": next(scores)}
+
+    said: list[str] = []
+
+    class Listener(FitWatcher):
+        def said(self, message: str) -> None:
+            said.append(message)
+
+    patient = FitSettings(epochs=5, batch=8, learning_rate=1e-3, patience=2)
+    fitted_ = fit(model, task, units, measure, patient, seed=0, pad_id=0, watcher=Listener())
+    assert [epoch.number for epoch in fitted_.epochs] == [1, 2, 3, 4]
+    assert fitted_.best.number == 2
+    assert torch.equal(model.dense.weight, seen[1])
+    assert said == ["no better score for 2 epochs: stopped after epoch 4"]
+
+
+def test_the_same_seed_gives_the_same_bits(english: list[str], tokenizer: Tokenizer):
+    examples = sentences(english, 16)
+    task = Classify.for_examples(examples, max_length=24)
+    first, again = (taught(tokenizer, task, examples, FitSettings(epochs=1, batch=4)).model for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first.state_dict().values(), again.state_dict().values(), strict=True))
+
+
+def test_an_unknown_task_is_told_with_the_nearest():
+    with pytest.raises(UsageError, match="Did you mean 'classify'"):
+        task_called("clasify")
+
+
+def choice_file(tmp_path: Path, content: str, **reading: Any) -> tuple[list[ChoiceExample], list[str]]:
+    (tmp_path / "a.tsv").write_text(content)
+    notes: list[str] = []
+    return list(MultipleChoice.read(str(tmp_path / "a.tsv"), Reading(**reading), notes)), notes
+
+
+def test_choices_are_read_with_and_without_a_header(tmp_path: Path):
+    examples, notes = choice_file(
+        tmp_path, "o\tHe is\tvery old.\ta stone cold.\t1\nq\tShe is\tnot here.\tvery tall.\t0\n"
+    )
+    assert examples[0][1:] == ("He is", ("very old.", "a stone cold."), 1)
+    assert "has no header" in notes[0]
+    examples, _ = choice_file(
+        tmp_path, "sent1\tending0\tending1\tlabel\nHe is\told.\tcold.\t2\nShe is\told.\tcold.\t1\n"
+    )
+    assert [example.right for example in examples] == [1, 0], "counted from 1"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (
+            "sent1\tending0\tending1\tlabel\nHe is\told.\tcold.\t0\nHe is\told.\tcold.\t5\n",
+            "line 3: 'label' is 5, and there are 2",
+        ),
+        ("sent1\tending0\tending1\tlabel\nHe is\told.\t \t0\n", "line 2: 'ending1' is empty"),
+        ("sent1\tending0\tending1\tlabel\nHe is\told.\tcold.\tb\n", "line 2: 'label' is 'b', not the number"),
+        ("sent1\tlabel\nHe is\t0\n", "no column is plainly the endings"),
+    ],
+)
+def test_wrong_choices_are_told(tmp_path: Path, content: str, told: str):
+    with pytest.raises(InputError) as problem:
+        choice_file(tmp_path, content)
+    assert told in str(problem.value)
