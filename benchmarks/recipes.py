@@ -25,6 +25,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "fast as it is": {},
     "AdamW for all, 1e-3": ADAMW,
     "pre-norm": {"pre_norm": True},
+    "positions from noise": {"wave_positions": False},
     "dropout 0.1": {"dropout": 0.1},
     "batches half as large": {"batch": 16},
     "batches twice as large": {"batch": 64},

@@ -180,3 +180,17 @@ def test_dropout_acts_in_training_only(model):
         assert not torch.equal(model.encoder(ids, mask).last, model.encoder(ids, mask).last)
     finally:
         model.eval()
+
+
+def test_positions_can_begin_as_waves():
+    """The likeness of two positions depends on how far they are apart, and on nothing else."""
+    model = Bert(bert_tiny(vocab_size=100, max_position_embeddings=64))
+    model.encoder.embeddings.begin_with_waves(0.02)
+    weight = model.encoder.embeddings.position.weight.detach().double()
+    assert weight.std().item() == pytest.approx(0.02, rel=1e-3)
+    likeness = weight @ weight.t()
+    for apart in (0, 1, 5, 30):
+        torch.testing.assert_close(
+            likeness.diagonal(apart), likeness[0, apart].expand(64 - apart), rtol=1e-4, atol=1e-7
+        )
+    assert likeness[0, 1] > likeness[0, 2] > likeness[0, 4]

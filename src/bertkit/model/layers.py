@@ -74,6 +74,16 @@ class Embeddings(nn.Module):
         self.norm = nn.Identity() if config.pre_norm else nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
+    @torch.no_grad()
+    def begin_with_waves(self, deviation: float) -> None:
+        """Let positions begin as sines and cosines (Vaswani et al., 2017) of this standard deviation instead of noise:
+        "the word before" is then one rotation for all of them, not something to be learned for each. They learn on."""
+        count, width = self.position.weight.shape
+        rates = torch.exp(-math.log(10_000) * torch.arange((width + 1) // 2) / ((width + 1) // 2))
+        angles = torch.arange(count)[:, None] * rates
+        waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
+        self.position.weight.copy_(waves * (deviation / waves.std()))
+
     def forward(self, input_ids: Tensor, segment_ids: Tensor | None, position_ids: Tensor | None) -> Tensor:
         x = self.word(input_ids)
         # Without ids there is one segment, and positions count from 0: rows taken directly cost no look-up.

@@ -20,7 +20,7 @@ RESERVE = 0.02
 """Of the time, for the last validation, the last checkpoint and the report, until it is known what they take."""
 PRIOR, LOOK = 0.03, 0.01
 """How much the calibration counts, and how often the pace is looked at; both as shares of the time."""
-STEPS_WANTED = 1500
+STEPS_WANTED = 3000
 """A batch is so large that about this many steps fit, within limits: fewer steps of a larger batch learn less, as long
 as the gradient of a small one is good enough."""
 SMALLEST_BATCH, LARGEST_BATCH = 32, 256

@@ -48,6 +48,8 @@ class Recipe:
     nsp: bool = True
     left_to_right: bool = False
     """Each token sees only those to its left: for comparing one-way models with BERT on equal terms."""
+    wave_positions: bool = False
+    """Positions begin as sines and cosines instead of noise; of a model that is new."""
     short_share: float = 0.1
     """How many pairs are shorter than they could be, so that the model knows such too."""
 
@@ -101,6 +103,7 @@ def fast(*, batch: int = 32, length: int = 128, long_length: int = 0) -> Recipe:
         masking=Masking(),
         dropout=0.0,
         pre_norm=False,
+        wave_positions=True,
     )
 
 

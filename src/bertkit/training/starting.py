@@ -19,7 +19,10 @@ from bertkit.training.settings import Settings
 
 def new_model(settings: Settings) -> Bert:
     torch.manual_seed(settings.seed)
-    return Bert(settings.model, pooler=settings.recipe.nsp, nsp=settings.recipe.nsp, tied=settings.tied)
+    model = Bert(settings.model, pooler=settings.recipe.nsp, nsp=settings.recipe.nsp, tied=settings.tied)
+    if settings.recipe.wave_positions:
+        model.encoder.embeddings.begin_with_waves(settings.model.initializer_range)
+    return model
 
 
 def starting_model(
