@@ -4,13 +4,14 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint requirements.lock
 
-.PHONY: help demo test test-all lint format bench clean lock
+.PHONY: help demo test test-all lint format bench bench-scores clean lock
 
 help:
 	@echo "make demo      raw text to a BERT that has learned from it, offline, in some three minutes"
 	@echo "make test      the test suite, on WORKERS=2 cores; make test-all adds the slow tests"
 	@echo "make lint      ruff and mypy (strict); make format applies ruff's fixes"
 	@echo "make bench     the benchmarks, side by side with other libraries (DATA=folder)"
+	@echo "make bench-scores   fine-tuning beside transformers: speed, and the scores of each task (MODEL=folder)"
 	@echo "make clean     remove .venv and what the demo made"
 
 demo: $(VENV)/.runtime
@@ -41,6 +42,13 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/prepare.py --data $(DATA)
 	$(BIN)/python benchmarks/pretrain.py --data $(DATA)
 	$(BIN)/python benchmarks/time_to_loss.py --data $(DATA) --out time_to_loss.json --picture time_to_loss.png
+
+# Takes an afternoon; stopped, it goes on with what is left.
+MODEL ?= model
+bench-scores: $(VENV)/.bench
+	$(BIN)/python benchmarks/finetune.py --data $(DATA) --model $(MODEL)
+	$(BIN)/python benchmarks/scores.py --data $(DATA) --model $(MODEL) --out scores.jsonl
+	$(BIN)/python benchmarks/scores.py --out scores.jsonl --table
 
 # A stamp is written only after its install has succeeded, so an interrupted set-up is simply done again.
 $(VENV)/.created:

@@ -108,6 +108,22 @@ def test_predictions_go_on_after_a_kill(trained: Path, english: list[str], tmp_p
     assert sorted(file.name for file in tmp_path.iterdir()) == ["out.jsonl", "texts.txt", "whole.jsonl"]
 
 
+def test_answers_replace_a_file_only_if_told_to(trained: Path, tmp_path: Path):
+    (tmp_path / "a.txt").write_text("good value\nbad import\n")
+    out = tmp_path / "out.jsonl"
+    out.write_text("something else\n")
+    command = ("predict", trained / "model", tmp_path / "a.txt", "-o", out)
+    done = bertkit_command(*command)
+    assert done.returncode == 3
+    assert f"{out} exists" in done.stderr
+    assert out.read_text() == "something else\n"
+    assert bertkit_command(*command, "--overwrite").returncode == 0
+    assert [json.loads(line)["label"] for line in out.read_text().splitlines()] == ["good", "bad"]
+    done = bertkit_command("predict", trained / "model", tmp_path / "a.txt", "-o", tmp_path)
+    assert done.returncode == 2
+    assert "is a folder" in done.stderr
+
+
 def test_half_of_another_work_is_not_gone_on_with(trained: Path, tmp_path: Path):
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "out.jsonl.part").write_text('{"label": "good"}\n')
@@ -115,6 +131,7 @@ def test_half_of_another_work_is_not_gone_on_with(trained: Path, tmp_path: Path)
     done = bertkit_command("predict", trained / "model", tmp_path / "a.txt", "-o", tmp_path / "out.jsonl")
     assert done.returncode == 3
     assert "is of another model or another input" in done.stderr
+    assert (tmp_path / "out.jsonl.part").read_text() == '{"label": "good"}\n'
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ from matplotlib import image
 
 from bertkit.errors import InputError, WriteError
 from bertkit.report.curves import COLOURS, draw_comparison, draw_curves, short_count, svg_panels
+from bertkit.report.elements import element, table_of
 from bertkit.report.history import History
-from bertkit.report.page import duration, element, table_of, write_report
+from bertkit.report.page import duration, write_report
 from bertkit.training.journal import Journal
 from runs import make_run
 

@@ -111,6 +111,39 @@ def test_columns_are_guessed_by_what_is_in_them(tmp_path: Path):
     assert "has no header" in notes[0]
 
 
+def test_a_csv_without_a_header_may_have_commas_in_quotes(tmp_path: Path):
+    table = Table(write(tmp_path / "news.csv", '"3","Title","Stocks fall, again"\n"4","Other","No, not yet"\n'))
+    assert not table.header
+    assert [row.values["3"] for row in table] == ["Stocks fall, again", "No, not yet"]
+
+
+def test_a_first_row_that_stands_again_in_its_columns_is_no_header(tmp_path: Path):
+    lines = "positive\tgreat movie\nnegative\tdull\npositive\tfine\nnegative\tbad\n" * 3
+    examples, notes = read(tmp_path, lines, "a.tsv")
+    assert len(examples) == 12
+    assert examples[0][1:] == ("great movie", None, "positive")
+    assert "has no header" in notes[0]
+
+
+def test_two_usual_names_are_a_pair(tmp_path: Path):
+    examples, _ = read(tmp_path, "index\tquestion\tsentence\tlabel\n0\twho\tthey did\tyes\n", "qnli.tsv")
+    assert examples[0][1:] == ("who", "they did", "yes")
+
+
+def test_a_column_for_what_a_task_does_not_have_is_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match="a column for the score is named"):
+        read(tmp_path, "text,stars\na,1\n", names={"score": "stars"})
+    examples, _ = read(tmp_path, "text,id,stars\na,17,1\nb,18,3\n", task=Regress, names={"label": "stars"})
+    assert [example.right for example in examples] == [1.0, 3.0]
+
+
+def test_plain_text_keeps_answers_and_lines_in_step(tmp_path: Path):
+    examples, _ = read(tmp_path, "one\ntwo\n\n \n", "a.txt", labelled=False)
+    assert [example.text for example in examples] == ["one", "two"]
+    with pytest.raises(InputError, match="line 2: no text on it"):
+        read(tmp_path, "one\n\nthree\n", "a.txt", labelled=False)
+
+
 def test_columns_can_be_named(tmp_path: Path):
     content = "a,b,c\nx,y,z\n"
     examples, notes = read(tmp_path, content, names={"text": "b", "label": "c"})
@@ -193,6 +226,10 @@ def test_a_label_that_is_there_once_stays_in_training():
     examples = [TextExample(str(n), f"text {n}", None, "only" if n == 7 else str(n % 2)) for n in range(40)]
     train, _ = split(examples, 0.2, 3, kind=Classify.kind)
     assert examples[7] in train
+    with pytest.raises(InputError, match="every label is there once"):
+        split([example._replace(right=example.place) for example in examples], 0.1, 0, kind=Classify.kind)
+    many = [TextExample(str(n), "x", None, n // 2) for n in range(60)]
+    assert len(split(many, 0.1, 0, kind=Classify.kind)[1]) == 6, "a tenth, however many labels there are"
     with pytest.raises(InputError, match="too few to hold some out"):
         split(examples[:5], 0.1, 0)
 

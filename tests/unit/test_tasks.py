@@ -28,7 +28,7 @@ from bertkit.tasks.scores import classification_scores, multi_label_scores, regr
 from bertkit.tasks.task import Reading, Task
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.training.fit import FitSettings, FitWatcher, fit, passes
-from bertkit.training.transfer import Transfer, depth_of, parameter_groups, prepare
+from bertkit.training.transfer import Transfer, depth_of, merge_lora, parameter_groups, prepare
 
 WORDS = ("class", "import", "return", "value")
 
@@ -127,7 +127,9 @@ def test_every_encoding_fits(tokenizer: Tokenizer, first: int, second: int, max_
     a, b = list(range(10, 10 + first)), None if second < 0 else list(range(100, 100 + second))
     parts = fitted(a, b, tokenizer, max_length=max_length, long=long)
     specials = 2 if b is None else 3
-    for ids, segments, _ in parts:
+    fits_beside = b is None or min(first, second) <= (max_length - 3) // 2
+    assert parts[0].whole == (first + max(second, 0) + specials <= max_length or (long == "windows" and fits_beside))
+    for ids, segments, *_ in parts:
         assert len(ids) == len(segments) <= max_length
         assert ids[0] == tokenizer.cls_id
         assert ids.count(tokenizer.sep_id) == specials - 1
@@ -136,8 +138,8 @@ def test_every_encoding_fits(tokenizer: Tokenizer, first: int, second: int, max_
         assert parts[0].ids == [tokenizer.cls_id, *a, tokenizer.sep_id, *([] if b is None else [*b, tokenizer.sep_id])]
     if long != "windows":
         assert len(parts) == 1
-    elif b is None or min(first, second) <= (max_length - 3) // 2:
-        seen = {token for ids, _, _ in parts for token in ids}
+    elif fits_beside:
+        seen = {token for ids, *_ in parts for token in ids}
         assert {*a, *(b or [])} <= seen, "windows lose no token"
 
 
@@ -246,10 +248,64 @@ def test_only_what_shall_move_moves(english: list[str], tokenizer: Tokenizer, wa
     expected = {"frozen": {0}, "last layer": {0, 1}, "lora": {0, 1, 2}, "gradual": {0}, "layer decay": {0, 1, 2, 3}}
     assert depths == expected[way]
     if way == "frozen":
-        assert moved == {"dense.weight", "dense.bias"}
+        assert not any(name.startswith("bert.encoder.") for name in moved)
     if way == "lora":
         assert "bert.encoder.blocks.0.attention.qkv.weight" in moved
         assert "bert.encoder.blocks.0.attention.qkv.bias" not in moved
+
+
+def test_what_lora_has_learned_is_kept_when_it_is_merged(english: list[str], tokenizer: Tokenizer):
+    examples = sentences(english, 8)
+    task = Classify.for_examples(examples, max_length=24)
+    model = small(tokenizer, task).eval()
+    prepare(model, Transfer(lora=4))
+    for name, parameter in model.named_parameters():
+        if name.endswith((".up", ".down")):
+            torch.nn.init.normal_(parameter, std=0.3)
+    batch = task.batch(task.encode(examples, tokenizer), packed=True, pad_id=0)
+    with torch.no_grad():
+        before = model(batch)
+        merge_lora(model)
+        torch.testing.assert_close(model(batch), before, atol=1e-4, rtol=1e-4)
+    assert not any("linear" in name or name.endswith(".up") for name in model.state_dict())
+
+
+def test_features_of_a_frozen_encoder_have_no_dropout(english: list[str], tokenizer: Tokenizer):
+    examples = sentences(english, 8)
+    task = Classify.for_examples(examples, max_length=24)
+    torch.manual_seed(0)
+    config = bert_tiny(vocab_size=tokenizer.vocab_size, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
+    model = FineTuned(Bert(config, mlm=False, nsp=False), task.shape, dropout=0.0)
+    units = task.encode(examples, tokenizer)
+    losses = []
+
+    class Listener(FitWatcher):
+        def stepped(self, step: int, steps: int, loss: float) -> None:  # noqa: ARG002
+            losses.append(loss)
+
+    still = FitSettings(epochs=2, batch=8, learning_rate=1e-12, transfer=Transfer(frozen=True))
+    fit(model, task, units, lambda: {"accuracy": 0.0}, still, seed=0, pad_id=0, watcher=Listener())
+    assert losses[0] == pytest.approx(losses[1], abs=1e-6)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=30))
+def test_tallies_add_up_to_the_main_metric(pairs: list[tuple[int, int]]):
+    """So that a score can be computed for any choice of examples from sums alone."""
+    letters = "abcdefghij"
+    labels = [(TextExample("", "x", None, letters[a]), {"label": letters[b]}) for a, b in pairs]
+    several = [(TextExample("", "x", None, "|".join(letters[:a])), {"labels": list(letters[:b])}) for a, b in pairs]
+    numbers = [(TextExample("", "x", None, 1e4 + a), {"score": 1e4 + b}) for a, b in pairs]
+    choices = [(ChoiceExample("", "x", tuple(letters), a), {"choice": b}) for a, b in pairs]
+    for task, cases in (
+        (Classify(classes=tuple(letters)), labels),
+        (Classify(classes=tuple(letters), multi_label=True), several),
+        (Regress(mean=1e4), numbers),
+        (MultipleChoice(), choices),
+    ):
+        examples, answers = zip(*cases, strict=True)
+        sums = [sum(column) for column in zip(*map(task.tally, examples, answers), strict=True)]
+        assert task.from_tallies(sums) == pytest.approx(task.metrics(examples, answers)[task.main_metric], abs=1e-9)
 
 
 def test_lower_layers_have_lower_rates(tokenizer: Tokenizer):
@@ -289,8 +345,7 @@ def test_packed_and_padded_batches_give_the_same_scores(english: list[str], toke
         model = small(tokenizer, task, **head).eval()
         units = task.encode(examples, tokenizer)
         packed, padded = (task.batch(units, packed=way, pad_id=0) for way in (True, False))
-        if not head.get("lstm"):
-            torch.testing.assert_close(model(packed), model(padded), atol=1e-5, rtol=0)
+        torch.testing.assert_close(model(packed), model(padded), atol=1e-5, rtol=0)
         assert task.term(model, packed).count == 8
 
 
@@ -318,6 +373,21 @@ def test_the_best_epoch_is_kept_and_patience_ends(english: list[str], tokenizer:
     assert fitted_.best.number == 2
     assert torch.equal(model.dense.weight, seen[1])
     assert said == ["no better score for 2 epochs: stopped after epoch 4"]
+
+
+def test_of_equal_scores_the_lower_loss_is_kept(english: list[str], tokenizer: Tokenizer):
+    examples = sentences(english)
+    task = Classify.for_examples(examples, max_length=24)
+    model = small(tokenizer, task)
+    fitted_ = fit(model, task, task.encode(examples, tokenizer), lambda: {"accuracy": 0.5}, FAST, seed=0, pad_id=0)
+    assert fitted_.best == min(fitted_.epochs, key=lambda epoch: epoch.loss)
+    assert fitted_.best.number > 1
+
+
+def test_one_text_where_pairs_were_learned_is_refused(tokenizer: Tokenizer):
+    task = Classify.for_examples([TextExample("1", "a", "b", "x"), TextExample("2", "a", "b", "y")])
+    with pytest.raises(InputError, match="row 5: the model reads two texts at once, and there is one"):
+        task.encode([TextExample("row 5", "a")], tokenizer)
 
 
 def test_the_same_seed_gives_the_same_bits(english: list[str], tokenizer: Tokenizer):

@@ -36,8 +36,9 @@ def finetune(
     seed: Annotated[int, typer.Option(help="The first of them.")] = 0,
     max_length: Annotated[int | None, typer.Option(help="Tokens the model reads at once. [all it can]")] = None,
     long: Annotated[
-        str, typer.Option(help="classify, regress: texts longer than that: head-tail, windows, head or error.")
-    ] = "head-tail",
+        str | None,
+        typer.Option(help="classify, regress: texts longer than that: head-tail, windows, head or error. [head-tail]"),
+    ] = None,
     multi_label: Annotated[
         bool, typer.Option("--multi-label", help="classify: a text may have several labels, a|b or a list.")
     ] = False,
@@ -73,7 +74,9 @@ def finetune(
     Columns that are not named are guessed, and that is said.
     """
     options: dict[str, Any] = {}
-    if task in ("classify", "regress"):
+    if long is not None:
+        if task not in ("classify", "regress"):
+            raise UsageError(f"--long with the task {task}", "It is for classify and regress.")
         options["long"] = long
     for name, value, owner in (
         ("multi_label", multi_label, "classify"),
@@ -126,18 +129,27 @@ def finetune(
             overwrite=overwrite,
         )
     mean, deviation = result.spread()
-    main = task_called(task).main_metric
+    facts = result.facts
+    main = facts.main_metric
     if not for_people():
         emit(
             {
                 "model": str(out),
+                "report": str(out / "report.html"),
                 "metrics": result.metrics,
+                "interval": {main: list(facts.interval)},
+                "baselines": {title: its[main] for title, its in facts.baselines.items()},
                 main: {"seeds": result.of_seeds, "mean": mean, "deviation": deviation},
             }
         )
         return
     for metric, reached in result.metrics.items():
-        typer.echo(f"{metric:>12}  {reached:.4f}")
+        sure = f"  (95 % sure: {facts.interval[0]:.4f} to {facts.interval[1]:.4f})" if metric == main else ""
+        typer.echo(f"{metric:>12}  {reached:.4f}{sure}")
+    for title, its in facts.baselines.items():
+        typer.echo(f"{title:>24}: {main} {its[main]:.4f}")
     if seeds > 1:
         typer.echo(f"{main} over {seeds} seeds: {mean:.4f} ± {deviation:.4f}; the best is kept")
-    typer.echo(f"{out}  (bertkit predict {out} FILE)")
+    for line in facts.advice:
+        typer.echo(line)
+    typer.echo(f"{out / 'report.html'}\n{out}  (bertkit predict {out} FILE)")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +27,7 @@ from bertkit.cli.options import (
     size_of,
 )
 from bertkit.cli.task_options import Columns, Delimiter, TaskFormat, names_given
-from bertkit.errors import InputError, UsageError
+from bertkit.errors import InputError, InterruptionError, UsageError
 
 if TYPE_CHECKING:
     from bertkit.inference.predictor import TaskPredictor
@@ -71,6 +73,8 @@ def predict(
         raise UsageError(f"{len(pair)} --pair for {len(text or [])} --text", "Give one for each.")
     given_texts([*(text or []), *(pair or [])])
     reading = _reading(file_format, delimiter, columns, encoding, text_column, pair_column, labelled=False)
+    if out is not None and out.is_dir():
+        raise UsageError(f"{out} is a folder", "Name a file for the answers.")
     predictor = _open(model, device, precision, threads, ignore_config_key)
     if text:
         inputs = list(zip(text, pair, strict=True)) if pair else text
@@ -78,14 +82,18 @@ def predict(
             _show(answer)
         return
     notes: list[str] = []
-    with progress("predicting", size_of(source)) as (_, done):
-        examples = predictor.scorer.task.read(source, reading, notes)
+    with progress("predicting", size_of(source)) as (read, done):
+        examples = _told(predictor.scorer.task.read(source, replace(reading, on_read=read), notes), notes)
+        first = list(islice(examples, 1))  # what is wrong with the file is told before anything is written
+        examples = chain(first, examples)
         if out is None:
-            for answered in predictor.scorer.stream(_told(examples, notes)):
+            for answered in predictor.scorer.stream(examples):
                 _show(answered.answer)
                 done(1)
-            return
-        _to_file(predictor, examples, out, source, overwrite, notes, done)
+        else:
+            _to_file(predictor, examples, out, _identity(source, reading, precision), overwrite, done)
+    if cut := predictor.scorer.cut:
+        note(f"{cut:,} examples were longer than {predictor.scorer.task.max_length} tokens and were not read whole")
 
 
 def evaluate(
@@ -112,7 +120,9 @@ def evaluate(
     reading = _reading(file_format, delimiter, columns, encoding, text, pair, labelled=True, label=label, score=score)
     predictor = _open(model, device, precision, threads, ignore_config_key)
     task, notes = predictor.scorer.task, []  # type: Any, list[str]
-    examples = list(_told(task.read(source, reading, notes), notes))
+    examples = list(task.read(source, reading, notes))
+    for message in notes:
+        note(message)
     if not examples:
         raise InputError(f"{source} has no examples")
     task.check(examples)
@@ -173,28 +183,38 @@ def _to_file(
     predictor: TaskPredictor,
     examples: Iterator[Any],
     out: Path,
-    source: str,
+    identity: dict[str, Any],
     overwrite: bool,
-    notes: list[str],
-    done: Any,
+    done: Callable[[int], None],
 ) -> None:
     from bertkit.inference.prediction_files import PredictionFile
 
-    if source == "-":
-        identity: dict[str, Any] = {"input": "standard input"}
-    else:
-        facts = Path(source).stat()
-        identity = {"input": str(Path(source).resolve()), "bytes": facts.st_size, "changed": facts.st_mtime_ns}
-    identity["model"] = predictor.scorer.fingerprint()
+    identity = {**identity, "model": predictor.scorer.fingerprint()}
     with PredictionFile.opened(out, identity, overwrite=overwrite) as file:
         if file.done:
             note(f"{file.done:,} answers are there already; going on after them")
-        left = islice(_told(examples, notes), file.done, None)
         count = file.done
-        for written in file.write(answered.answer for answered in predictor.scorer.stream(left)):
-            done(written)
-            count += written
+        left = islice(examples, file.done, None)
+        try:
+            for written in file.write(answered.answer for answered in predictor.scorer.stream(left)):
+                done(written)
+                count += written
+        except KeyboardInterrupt:
+            raise InterruptionError(
+                f"stopped after {count:,} answers, which are kept", "The same command goes on after them."
+            ) from None
     note(f"{count:,} answers to {out}")
+
+
+def _identity(source: str, reading: Reading, precision: str) -> dict[str, Any]:
+    """What half-written answers must have in common with the command that would go on with them."""
+    how = {name: value for name, value in vars(reading).items() if name != "on_read"}
+    if source == "-" or not Path(source).is_file():  # a stream cannot be known again
+        where: dict[str, Any] = {"input": source, "started": time.time_ns()}
+    else:
+        facts = Path(source).stat()
+        where = {"input": str(Path(source).resolve()), "bytes": facts.st_size, "changed": facts.st_mtime_ns}
+    return {**where, "read": repr(how), "precision": precision}
 
 
 def _show(answer: dict[str, Any]) -> None:

@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Self
 
-from bertkit.errors import InputError
-from bertkit.files import atomic_file, explained_write_errors, locked, refuse_existing, sync_folder, to_json
+from bertkit.errors import InputError, WriteError
+from bertkit.files import atomic_file, explained_write_errors, locked, sync_folder, to_json
 
 LINES_AT_ONCE = 1024
 
@@ -31,7 +31,9 @@ class PredictionFile:
     @contextmanager
     def opened(cls, out: Path, identity: dict[str, Any], *, overwrite: bool = False) -> Iterator[Self]:
         """`identity` tells this work from other work. When the block ends without an error, the file is complete."""
-        refuse_existing(out, overwrite=overwrite)
+        if out.is_dir() or (out.exists() and not overwrite):
+            what = "is a folder" if out.is_dir() else "exists"
+            raise WriteError(f"{out} {what}", "Choose another --out, or replace a file with --overwrite.")
         part, note = part_of(out), part_of(out, ".json")
         part.parent.mkdir(parents=True, exist_ok=True)
         with (
@@ -64,13 +66,18 @@ def part_of(out: Path, suffix: str = "") -> Path:
     return out.with_name(f"{out.name}.part{suffix}")
 
 
+def _has_a_line(part: Path) -> bool:
+    with part.open("rb") as file:
+        return file.readline().endswith(b"\n")
+
+
 def _line(answer: dict[str, Any]) -> bytes:
     return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def _begun(part: Path, note: Path, identity: dict[str, Any]) -> int:
     """How many whole lines there are of the same work; what follows the last of them is cut off."""
-    if not note.exists():
+    if not note.exists() or not _has_a_line(part):
         return 0
     if json.loads(note.read_bytes()) != identity:
         raise InputError(

@@ -14,7 +14,7 @@ from bertkit.inference.batching import each_batch, runs
 from bertkit.inference.encoder import TextEncoder
 from bertkit.model.fine_tuned import FineTuned
 from bertkit.model.inputs import Inputs
-from bertkit.tasks.task import Features, Task
+from bertkit.tasks.task import Features, Task, Unit
 from bertkit.text.tokenizer import Tokenizer
 
 EXAMPLES_AT_ONCE = 2048
@@ -38,6 +38,8 @@ class Scorer:
         name: str = "model",
     ) -> None:
         self.model, self.task, self.tokenizer = model, task, tokenizer
+        self.cut = 0
+        """How many examples so far were longer than the model, and not read whole."""
         self.encoder = TextEncoder(model.bert, tokenizer, precision=precision, name=name)
 
     def fingerprint(self) -> str:
@@ -57,9 +59,13 @@ class Scorer:
             yield from self._some(some)
 
     def _some(self, examples: Sequence[Any]) -> Iterator[Answered]:
+        yield from self.answer_encoded(examples, self.task.encode(examples, self.tokenizer))
+
+    def answer_encoded(self, examples: Sequence[Any], features: Sequence[Unit]) -> Iterator[Answered]:
+        """The same for examples that have been encoded before."""
         training = self.model.training
         self.model.eval()
-        features = self.task.encode(examples, self.tokenizer)
+        self.cut += sum(not all(each.whole for each in its) for its in features)
         scores = iter(self.scores(list(chain.from_iterable(features))))
         for example, its in zip(examples, features, strict=True):
             found = list(islice(scores, len(its)))

@@ -99,13 +99,17 @@ class FineTuned(nn.Module):
         if self.lstm is None:
             return x_TD
         if inputs.runs is None:
-            lengths = [inputs.ids.shape[1]] * inputs.sequences
+            padded = x_TD.view(*inputs.ids.shape, -1)
+            full = torch.full((inputs.sequences,), inputs.ids.shape[1])
+            lengths = full if inputs.seen is None else inputs.seen.sum(1).cpu()
         else:
-            lengths = [length for count, length in inputs.runs for _ in range(count)]
-        padded = pad_sequence(list(torch.split(x_TD, lengths)), batch_first=True)
-        packed = pack_padded_sequence(padded, torch.tensor(lengths), batch_first=True, enforce_sorted=False)
-        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
-        return torch.cat([state[:length] for state, length in zip(states, lengths, strict=True)])
+            lengths = torch.tensor([length for count, length in inputs.runs for _ in range(count)])
+            padded = pad_sequence(list(torch.split(x_TD, lengths.tolist())), batch_first=True)
+        packed = pack_padded_sequence(padded, lengths, batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=padded.shape[1])
+        if inputs.runs is None:
+            return states.flatten(0, 1)
+        return torch.cat([state[:length] for state, length in zip(states, lengths.tolist(), strict=True)])
 
     def head_tensors(self) -> dict[str, Tensor]:
         """Everything that is not BERT's own."""

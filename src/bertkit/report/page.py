@@ -1,18 +1,14 @@
 """The report of a run: one self-contained HTML file that tells what was trained, how, and how well.
 
-The page is built of elements that escape whatever is put into them, so a corpus can contain what it likes; it has no
-script, and its own policy forbids any, as well as the network. Nothing in it says when it was made: the same run folder
-gives the same bytes.
+Nothing in it says when it was made: the same run folder gives the same bytes.
 """
 
 from __future__ import annotations
 
-import html
 import math
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +16,7 @@ import numpy as np
 
 from bertkit.files import atomic_file, read_json
 from bertkit.report.curves import draw_curves, short_count, svg_panels
+from bertkit.report.elements import Markup, card, element, table_of, whole_page
 from bertkit.report.history import Floats, History
 
 STEPS_SHOWN, SENTENCES_SHOWN, EVENTS_SHOWN = 5, 12, 60
@@ -37,22 +34,6 @@ EVENTS = {
 MASK = re.compile(r"\[MASK\]|<mask>")
 
 
-class Markup(str):
-    """Text that is HTML already."""
-
-
-def element(name: str, *content: object, **attributes: object) -> Markup:
-    """An HTML element. What is not markup is escaped; `class_` and `data_step` are written class and data-step.
-
-    >>> element("td", "a < b", class_="right")
-    '<td class="right">a &lt; b</td>'
-    """
-    names = {key: key.rstrip("_").replace("_", "-") for key in attributes}
-    opened = "".join(f' {names[key]}="{html.escape(str(value))}"' for key, value in attributes.items())
-    inside = "".join(part if isinstance(part, Markup) else html.escape(str(part)) for part in content)
-    return Markup(f"<{name}{opened}>{inside}</{name}>")
-
-
 def write_report(run: Path) -> None:
     """Write RUN/report.html, and RUN/curves.png beside it, from what is in the folder now."""
     facts, history = read_json(run / "run.json"), History(run)
@@ -61,29 +42,22 @@ def write_report(run: Path) -> None:
     sections = [
         _header(name, facts, history),
         _figures(history),
-        _card("Curves", element("div", *_curves(history), class_="curves")),
-        _card("Guesses for hidden words", *_guesses(history.guesses)),
-        _card("What happened", _events(history.events)),
+        card("Curves", element("div", *_curves(history), class_="curves")),
+        card("Guesses for hidden words", *_guesses(history.guesses)),
+        card("What happened", _events(history.events)),
         element(
             "div",
             *(
-                _card(key.capitalize(), table_of(facts[key]))
+                card(key.capitalize(), table_of(facts[key]))
                 for key in ("plan", "settings", "data", "machine", "versions")
                 if facts.get(key)
             ),
             class_="columns",
         ),
-        _card("Command", element("pre", _command(facts.get("command")))),
+        card("Command", element("pre", _command(facts.get("command")))),
     ]
-    template = resources.files("bertkit.report").joinpath("report.html").read_text(encoding="utf-8")
-    parts = {"TITLE": html.escape(f"{name} · bertkit"), "BODY": "\n".join(part for part in sections if part)}
-    page = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
     with atomic_file(run / "report.html") as file:
-        file.write(page.encode("utf-8", "replace"))
-
-
-def _card(title: str, *content: Markup) -> Markup:
-    return element("section", element("h2", title), *content, class_="card") if any(content) else Markup()
+        file.write(whole_page(f"{name} · bertkit", sections))
 
 
 def _header(name: str, facts: Mapping[str, Any], history: History) -> Markup:
@@ -228,39 +202,6 @@ def _events(events: list[dict[str, Any]]) -> Markup:
     left_out = len(groups) - len(rows)
     note = element("p", f"{left_out:,} earlier ones are in log.jsonl.", class_="quiet") if left_out else Markup()
     return Markup(note + element("table", *rows, class_="events")) if rows else Markup()
-
-
-def table_of(value: object) -> Markup:
-    """JSON values as a table, nested as they are: names on the left, values on the right."""
-    if not isinstance(value, dict):
-        return element("div", _plain("", value))
-    rows = []
-    for key, item in value.items():
-        if isinstance(item, dict) and item:
-            shown: Markup = element("td", table_of(item))
-        elif isinstance(item, list) and any(isinstance(entry, dict | list) for entry in item):
-            shown = element("td", *(_entry(entry) for entry in item))
-        else:
-            shown = element("td", _plain(key, item))
-        rows.append(element("tr", element("th", key.replace("_", " ")), shown))
-    return element("table", *rows, class_="facts")
-
-
-def _entry(value: object) -> Markup:
-    """An entry of a list: on one line if it is flat."""
-    if isinstance(value, dict) and not any(isinstance(item, dict | list) for item in value.values()):
-        return element("div", ", ".join(f"{key.replace('_', ' ')} {_plain(key, item)}" for key, item in value.items()))
-    return table_of(value)
-
-
-def _plain(key: str, value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int) and "seed" not in key:
-        return f"{value:,}"
-    if isinstance(value, list):
-        return ", ".join(_plain(key, item) for item in value) or "none"
-    return "–" if value is None or value == {} else str(value)
 
 
 def _command(command: object) -> str:

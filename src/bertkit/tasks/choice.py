@@ -21,7 +21,7 @@ from bertkit.tasks.encoding import encode_texts
 from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
 from bertkit.text.tokenizer import Tokenizer
 
-PREMISES = ("premise", "sent1", "startphrase", "context", "prompt", "question", "sentence", "text")
+PREMISES = ("startphrase", "premise", "sent1", "context", "prompt", "question", "sentence", "text")
 ENDINGS = re.compile(r"(ending|choice|option|answer|candidate)[-_ ]?(\d+|[a-e])", re.IGNORECASE)
 LISTS = ("endings", "choices", "options", "candidates")
 ANSWERS = ("label", "answer", "gold", "correct", "right", "answer_idx")
@@ -48,7 +48,6 @@ class MultipleChoice(Task[ChoiceExample]):
 
     name: ClassVar[str] = "choice"
     architecture: ClassVar[str] = "BertForMultipleChoice"
-    main_metric: ClassVar[str] = "accuracy"
     pooler: ClassVar[bool] = True
 
     @classmethod
@@ -60,15 +59,13 @@ class MultipleChoice(Task[ChoiceExample]):
         if columns.right is None:
             yield from (_example(row, columns, 0) for row in rows)
             return
-        lowest = min(_whole_number(row, columns.right) for row in first)
-        if lowest not in (0, 1):
-            raise InputError(
-                f"{table.source.name}: the lowest number in {columns.right!r} is {lowest}",
-                "Endings are counted from 0 or from 1.",
-            )
-        if lowest == 1:
+        numbers = [_whole_number(row, columns.right) for row in first]
+        counts = [len(_endings(row, columns)) for row in first]
+        # A number that is as high as there are endings can only be the last of them counted from 1.
+        base = int(0 not in numbers and any(n == count for n, count in zip(numbers, counts, strict=True)))
+        if base:
             notes.append(f"{table.source.name}: endings are counted from 1")
-        yield from (_example(row, columns, lowest) for row in rows)
+        yield from (_example(row, columns, base) for row in rows)
 
     @classmethod
     def example(cls, value: Any, place: str) -> ChoiceExample:
@@ -93,6 +90,16 @@ class MultipleChoice(Task[ChoiceExample]):
     @staticmethod
     def content(example: ChoiceExample) -> Hashable:
         return example.premise, example.endings
+
+    @property
+    def main_metric(self) -> str:
+        return "accuracy"
+
+    def tally(self, example: ChoiceExample, answer: Mapping[str, Any]) -> tuple[float, ...]:
+        return float(example.right == answer["choice"]), 1.0
+
+    def from_tallies(self, sums: Sequence[float]) -> float:
+        return sums[0] / sums[1]
 
     @property
     def shape(self) -> HeadShape:
@@ -204,11 +211,7 @@ def _by_content(table: Table, rows: Sequence[Row]) -> tuple[str | None, list[str
 
 
 def _example(row: Row, columns: _Columns, first: int) -> ChoiceExample:
-    value = row.values.get(columns.endings[0])
-    if len(columns.endings) == 1 and isinstance(value, list):
-        endings = tuple(str(each) for each in value)
-    else:
-        endings = tuple(text_of(row, name) for name in columns.endings)
+    endings = _endings(row, columns)
     if len(endings) < 2 or not all(ending.strip() for ending in endings):
         raise InputError(f"{row.place}: the endings are {shortened(endings)}", "There must be two or more, none empty.")
     right = None
@@ -220,6 +223,13 @@ def _example(row: Row, columns: _Columns, first: int) -> ChoiceExample:
                 f"It must be {first} to {len(endings) - 1 + first}.",
             )
     return ChoiceExample(row.place, text_of(row, columns.premise), endings, right)
+
+
+def _endings(row: Row, columns: _Columns) -> tuple[str, ...]:
+    value = row.values.get(columns.endings[0])
+    if len(columns.endings) == 1 and isinstance(value, list):
+        return tuple(str(each) for each in value)
+    return tuple(text_of(row, name) for name in columns.endings)
 
 
 def _whole_number(row: Row, column: str) -> int:

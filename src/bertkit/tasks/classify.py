@@ -13,7 +13,7 @@ from torch import Tensor
 from bertkit.errors import InputError, nearest, shortened
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.texts import TextExample, example_of, in_order, label_of, read_examples
+from bertkit.tasks.data.texts import TextExample, example_of, in_order, label_of, read_examples, require_pairs
 from bertkit.tasks.encoding import check_policy, encode_texts
 from bertkit.tasks.scores import classification_scores, multi_label_scores
 from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
@@ -31,10 +31,11 @@ class Classify(Task[TextExample]):
     multi_label: bool = False
     weights: tuple[float, ...] | None = None
     """Of each class in the loss: rare ones may count more."""
+    pairs: bool | None = None
+    """Whether texts come in pairs; None where nobody knows."""
 
     name: ClassVar[str] = "classify"
     architecture: ClassVar[str] = "BertForSequenceClassification"
-    main_metric: ClassVar[str] = "accuracy"
     pooler: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -68,7 +69,7 @@ class Classify(Task[TextExample]):
                     counts[label] += 1
             total = sum(counts.values())
             options["weights"] = tuple(total / (len(classes) * counts[name]) for name in classes)
-        return cls(classes=classes, **options)
+        return cls(classes=classes, pairs=examples[0].pair is not None, **options)
 
     def check(self, examples: Sequence[TextExample]) -> None:
         if not self.multi_label:
@@ -91,6 +92,19 @@ class Classify(Task[TextExample]):
         return str(example.right)
 
     @property
+    def main_metric(self) -> str:
+        return "f1_micro" if self.multi_label else "accuracy"
+
+    def tally(self, example: TextExample, answer: Mapping[str, Any]) -> tuple[float, ...]:
+        if not self.multi_label:
+            return float(self.truth(example) == answer["label"]), 1.0
+        right, said = set(_as_labels(example.right, True)), set(answer["labels"])
+        return float(2 * len(right & said)), float(len(right) + len(said))
+
+    def from_tallies(self, sums: Sequence[float]) -> float:
+        return sums[0] / sums[1] if sums[1] else 0.0
+
+    @property
     def shape(self) -> HeadShape:
         return HeadShape(reads="text", outputs=len(self.classes))
 
@@ -103,6 +117,7 @@ class Classify(Task[TextExample]):
         return "multi_label_classification" if self.multi_label else "single_label_classification"
 
     def encode(self, examples: Sequence[TextExample], tokenizer: Tokenizer) -> list[Unit]:
+        require_pairs(examples, self.pairs)
         number_of = {name: number for number, name in enumerate(self.classes)}
         found = encode_texts(examples, tokenizer, max_length=self.max_length, long=self.long)
         encoded = []
@@ -151,8 +166,14 @@ class Classify(Task[TextExample]):
                 [answer["labels"] for answer in answers],
                 self.classes,
             )
-        truth = [_as_labels(example.right, False)[0] for example in examples]
-        return classification_scores(truth, [answer["label"] for answer in answers], self.classes)
+        return classification_scores(
+            [self.truth(example) for example in examples], [answer["label"] for answer in answers], self.classes
+        )
+
+    @staticmethod
+    def truth(example: TextExample) -> str:
+        """The label, of those that have one."""
+        return _as_labels(example.right, False)[0]
 
     def facts(self) -> dict[str, Any]:
         return {**asdict(self), "classes": list(self.classes), "weights": None}

@@ -46,7 +46,7 @@ def encode_texts(
     seconds = pieces_of([example.pair for example in examples if example.pair is not None], tokenizer)
     for example, first in zip(examples, firsts, strict=True):
         second = None if example.pair is None else next(seconds)
-        length = len(framed(first, second, tokenizer)[0])
+        length = len(first) + 2 if second is None else len(first) + len(second) + 3
         if long == "error" and length > max_length:
             raise InputError(
                 f"{example.place}: {length:,} tokens, and the model reads {max_length}",
@@ -59,18 +59,20 @@ def fitted(
     first: Sequence[int], second: Sequence[int] | None, tokenizer: Tokenizer, *, max_length: int, long: str
 ) -> list[Features]:
     """One sequence if it fits; else what the policy says. Of a pair, what does not fit is taken from the longer text,
-    and windows go over the longer one with the other beside each."""
+    and windows go over the longer one with the other beside each: its two ends, if it alone would fill half of them."""
     room = max_length - (2 if second is None else 3)
     if len(first) + len(second or ()) <= room:
         return [Features(*framed(first, second, tokenizer))]
+    whole = long == "windows"
     if second is None:
-        return [Features(*framed(part, None, tokenizer)) for part in _cut(first, room, long)]
+        return [Features(*framed(part, None, tokenizer), whole=whole) for part in _cut(first, room, long)]
     longer_is_first = len(first) >= len(second)
     longer, shorter = (first, second) if longer_is_first else (second, first)
-    shorter = shorter if len(shorter) <= room // 2 else next(iter(_cut(shorter, room // 2, "head-tail")))
+    whole = whole and len(shorter) <= room // 2
+    shorter = next(iter(_cut(shorter, room // 2, "head-tail")))
     parts = _cut(longer, room - len(shorter), long)
     pairs = ((part, shorter) if longer_is_first else (shorter, part) for part in parts)
-    return [Features(*framed(a, b, tokenizer)) for a, b in pairs]
+    return [Features(*framed(a, b, tokenizer), whole=whole) for a, b in pairs]
 
 
 def _cut(ids: Sequence[int], room: int, long: str) -> Iterator[list[int]]:

@@ -21,7 +21,7 @@ from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
 from bertkit.tasks.data.squad import Answer, QaExample, question_of, read_questions
 from bertkit.tasks.encoding import TEXTS_AT_ONCE, framed, pieces_of
-from bertkit.tasks.qa_scores import qa_scores
+from bertkit.tasks.qa_scores import best_agreement, qa_scores
 from bertkit.tasks.qa_spans import BEST, best_spans, characters_of
 from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
 from bertkit.text.tokenizer import Tokenizer, without_surrogates
@@ -72,7 +72,6 @@ class Qa(Task[QaExample]):
 
     name: ClassVar[str] = "qa"
     architecture: ClassVar[str] = "BertForQuestionAnswering"
-    main_metric: ClassVar[str] = "f1"
     pooler: ClassVar[bool] = False
     usual_length: ClassVar[int] = 384
     head_name: ClassVar[str] = "qa_outputs"
@@ -113,6 +112,16 @@ class Qa(Task[QaExample]):
     @staticmethod
     def family(example: QaExample) -> Hashable:
         return example.context
+
+    @property
+    def main_metric(self) -> str:
+        return "f1"
+
+    def tally(self, example: QaExample, answer: Mapping[str, Any]) -> tuple[float, ...]:
+        return best_agreement(answer["answer"], [right.text for right in example.answers or ()]).f1, 1.0
+
+    def from_tallies(self, sums: Sequence[float]) -> float:
+        return sums[0] / sums[1]
 
     @property
     def shape(self) -> HeadShape:

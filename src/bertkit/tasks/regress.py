@@ -14,7 +14,7 @@ from torch import Tensor
 from bertkit.errors import InputError, shortened
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.texts import TextExample, example_of, read_examples
+from bertkit.tasks.data.texts import TextExample, example_of, read_examples, require_pairs
 from bertkit.tasks.encoding import check_policy, encode_texts
 from bertkit.tasks.scores import regression_scores
 from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
@@ -30,10 +30,10 @@ class Regress(Task[TextExample]):
     deviation: float = 1.0
     max_length: int = 512
     long: str = "head-tail"
+    pairs: bool | None = None
 
     name: ClassVar[str] = "regress"
     architecture: ClassVar[str] = "BertForSequenceClassification"
-    main_metric: ClassVar[str] = "pearson"
     pooler: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class Regress(Task[TextExample]):
             raise InputError(
                 f"every score in the training data is {numbers[0]:g}", "Is that the right column? Name it with --score."
             )
-        return cls(mean=statistics.fmean(numbers), deviation=deviation, **options)
+        return cls(mean=statistics.fmean(numbers), deviation=deviation, pairs=examples[0].pair is not None, **options)
 
     def check(self, examples: Sequence[TextExample]) -> None:
         """Any number will do."""
@@ -63,6 +63,20 @@ class Regress(Task[TextExample]):
     @staticmethod
     def content(example: TextExample) -> Hashable:
         return example.text, example.pair
+
+    @property
+    def main_metric(self) -> str:
+        return "pearson"
+
+    def tally(self, example: TextExample, answer: Mapping[str, Any]) -> tuple[float, ...]:
+        # from the mean, so that large numbers of little difference do not lose their digits
+        right, said = example.right - self.mean, answer["score"] - self.mean
+        return 1.0, right, said, right * right, said * said, right * said
+
+    def from_tallies(self, sums: Sequence[float]) -> float:
+        count, right, said, right_squared, said_squared, product = sums
+        spread = (right_squared - right**2 / count) * (said_squared - said**2 / count)
+        return (product - right * said / count) / math.sqrt(spread) if spread > 0 else 0.0
 
     @property
     def shape(self) -> HeadShape:
@@ -73,6 +87,7 @@ class Regress(Task[TextExample]):
         return "regression"
 
     def encode(self, examples: Sequence[TextExample], tokenizer: Tokenizer) -> list[Unit]:
+        require_pairs(examples, self.pairs)
         found = encode_texts(examples, tokenizer, max_length=self.max_length, long=self.long)
         return [
             [each._replace(about=example.right) for each in parts]

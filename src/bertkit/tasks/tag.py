@@ -39,7 +39,6 @@ class Tag(Task[TagExample]):
 
     name: ClassVar[str] = "tag"
     architecture: ClassVar[str] = "BertForTokenClassification"
-    main_metric: ClassVar[str] = "f1"
     pooler: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -98,6 +97,21 @@ class Tag(Task[TagExample]):
     @staticmethod
     def content(example: TagExample) -> Hashable:
         return example.words
+
+    @property
+    def main_metric(self) -> str:
+        return "f1"
+
+    def tally(self, example: TagExample, answer: Mapping[str, Any]) -> tuple[float, ...]:
+        """Twice what is right in both, and all there is in either: words, or spans."""
+        truth, found = example.tags or (), answer["tags"]
+        if self.scheme == PLAIN:
+            return 2.0 * sum(a == b for a, b in zip(truth, found, strict=True)), 2.0 * len(truth)
+        right, said = set(entities(truth)), set(entities(found))
+        return 2.0 * len(right & said), float(len(right) + len(said))
+
+    def from_tallies(self, sums: Sequence[float]) -> float:
+        return sums[0] / sums[1] if sums[1] else 0.0
 
     @property
     def shape(self) -> HeadShape:

@@ -8,7 +8,7 @@ in training are a unit.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -30,6 +30,8 @@ class Features(NamedTuple):
     segments: Sequence[int]
     about: Any = None
     """What the task has to know of it: what is right, and where in the input its tokens come from."""
+    whole: bool = True
+    """Whether nothing of the input was left out to make it fit."""
 
 
 Unit = list[Features]
@@ -67,6 +69,8 @@ class Reading:
     """Which column a part of an example is in: {"text": "review", "label": "stars"}."""
     labelled: bool = True
     """Whether what is right is there too: not when predicting."""
+    on_read: Callable[[int], None] = lambda _: None
+    """Told the bytes as they leave the disk."""
 
 
 class Task(ABC, Generic[E]):
@@ -75,10 +79,9 @@ class Task(ABC, Generic[E]):
     name: ClassVar[str]
     architecture: ClassVar[str]
     """The class of transformers that has the same head."""
-    main_metric: ClassVar[str]
-    """By which the best epoch and the best seed are chosen; higher is better."""
     pooler: ClassVar[bool]
     """Whether the head reads the pooled vector."""
+    max_length: int
     usual_length: ClassVar[int] = 512
     """So many tokens are read at once unless the user says otherwise, or the model can read fewer."""
     head_name: ClassVar[str] = "classifier"
@@ -102,6 +105,19 @@ class Task(ABC, Generic[E]):
     @abstractmethod
     def check(self, examples: Sequence[E]) -> None:
         """Refuse examples of a dev file that this task cannot be measured on: labels that training never saw."""
+
+    @property
+    @abstractmethod
+    def main_metric(self) -> str:
+        """By which the best epoch and the best seed are chosen; higher is better."""
+
+    @abstractmethod
+    def tally(self, example: E, answer: Mapping[str, Any]) -> tuple[float, ...]:
+        """Numbers of which the sums over all examples decide the main metric."""
+
+    @abstractmethod
+    def from_tallies(self, sums: Sequence[float]) -> float:
+        """The main metric."""
 
     @property
     @abstractmethod

@@ -21,10 +21,11 @@ from bertkit.interop.weights import load_model
 from bertkit.model.bert import Bert
 from bertkit.model.fine_tuned import FineTuned
 from bertkit.model.heads import Pooler
+from bertkit.report.fit_page import FitFacts, draw_confusion, fit_page
 from bertkit.tasks import task_called
 from bertkit.tasks.data.split import in_both, split
-from bertkit.tasks.task import Reading, Task
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.tasks.task import Reading, Task, Unit
+from bertkit.training.findings import findings
 from bertkit.training.fit import FitSettings, Fitted, FitWatcher, fit
 
 
@@ -74,6 +75,7 @@ class FinetuneResult:
     """The main metric of each seed."""
     epochs: Fitted
     notes: list[str]
+    facts: FitFacts
 
     def spread(self) -> tuple[float, float]:
         """Mean and standard deviation over the seeds."""
@@ -145,8 +147,17 @@ def finetune(
     watcher.began(examples)
     for note in notes:
         watcher.said(note)
+    provenance = _provenance(request)
     device = devices.apply(machine)
-    units = _units(examples.task, examples.train, tokenizer)
+    encoded = examples.task.encode(examples.train, tokenizer)
+    dev = examples.task.encode(examples.dev, tokenizer)
+    if cut := sum(not all(each.whole for each in its) for its in (*encoded, *dev)):
+        notes.append(
+            f"{cut:,} of {len(encoded) + len(dev):,} examples are longer than {examples.task.max_length} tokens and are"
+            " not read whole (classify, regress: see --long)"
+        )
+        watcher.said(notes[-1])
+    units = [unit for features in encoded for unit in examples.task.units(features)]
     best: tuple[float, FineTuned, Fitted] | None = None
     scores = []
     for number in range(request.seeds):
@@ -158,10 +169,11 @@ def finetune(
             model,
             examples.task,
             units,
-            lambda scorer=scorer: measure(scorer, examples.dev),  # type: ignore[misc]
+            lambda scorer=scorer: measure(scorer, examples.dev, dev),  # type: ignore[misc]
             request.settings,
             seed=seed,
             pad_id=tokenizer.pad_id,
+            precision=machine.precision,
             watcher=watcher,
         )
         score = fitted.best.metrics[examples.task.main_metric]
@@ -171,16 +183,34 @@ def finetune(
     if best is None:
         raise UsageError("no seed")
     _, model, fitted = best
+    watcher.said("looking at the mistakes, and at what a simpler model would do")
+    scorer = Scorer(model, examples.task, tokenizer, precision=machine.precision)
+    answers = [answered.answer for answered in scorer.answer_encoded(examples.dev, dev)]
+    facts = findings(
+        out.resolve().name,
+        examples.task,
+        examples.train,
+        examples.dev,
+        answers,
+        fitted,
+        seeds=scores,
+        settings=request.settings,
+        notes=notes,
+    )
+    files: dict[str, str | bytes] = {"report.html": fit_page(facts)}
+    if facts.confusion is not None:
+        files["confusion.png"] = draw_confusion(*facts.confusion)
     save_fine_tuned(
         out,
         model.cpu(),
         examples.task.finished(model),
         tokenizer,
         metrics=fitted.best.metrics,
-        provenance=_provenance(request, scores),
+        provenance={**provenance, "scores_of_seeds": scores},
+        files=files,
         overwrite=overwrite,
     )
-    return FinetuneResult(out, fitted.best.metrics, scores, fitted, notes)
+    return FinetuneResult(out, fitted.best.metrics, scores, fitted, notes, facts)
 
 
 def new_model(folder: ModelFolder, task: Task[Any], request: FinetuneRequest, seed: int) -> FineTuned:
@@ -200,21 +230,21 @@ def new_model(folder: ModelFolder, task: Task[Any], request: FinetuneRequest, se
     return FineTuned(bert, replace(task.shape, **request.head))
 
 
-def measure(scorer: Scorer, examples: Sequence[Any]) -> dict[str, float]:
-    return scorer.task.metrics(examples, scorer.answer(examples))
+def measure(scorer: Scorer, examples: Sequence[Any], encoded: Sequence[Unit]) -> dict[str, float]:
+    return scorer.task.metrics(examples, [found.answer for found in scorer.answer_encoded(examples, encoded)])
 
 
-def _units(task: Task[Any], examples: Sequence[Any], tokenizer: Tokenizer) -> list[Any]:
-    return [unit for features in task.encode(examples, tokenizer) for unit in task.units(features)]
-
-
-def _provenance(request: FinetuneRequest, scores: Sequence[float]) -> dict[str, Any]:
+def _provenance(request: FinetuneRequest) -> dict[str, Any]:
     files = {"train": request.train, **({"dev": request.dev} if request.dev else {})}
     return {
         "fine_tuned_from": request.start,
         "from_scratch": request.from_scratch,
-        "data": {name: {"file": Path(file).name, "sha256": sha256_of(Path(file))} for name, file in files.items()},
+        "data": {name: _identity(file) for name, file in files.items()},
         "settings": asdict(request.settings),
         "seed": request.seed,
-        "scores_of_seeds": list(scores),
     }
+
+
+def _identity(file: str) -> dict[str, str]:
+    path = Path(file)
+    return {"file": path.name, "sha256": sha256_of(path)} if path.is_file() else {"file": file}

@@ -21,6 +21,7 @@ from bertkit.errors import MemoryLimitError, TrainingError, UsageError
 from bertkit.model.fine_tuned import FineTuned
 from bertkit.tasks.task import Task, Unit
 from bertkit.training.guard import SKIPS_BEFORE_RETURN, out_of_memory
+from bertkit.training.loop import autocast
 from bertkit.training.schedules import Schedule
 from bertkit.training.transfer import Transfer, merge_lora, parameter_groups, prepare, unfreeze
 
@@ -82,11 +83,12 @@ def fit(
     *,
     seed: int,
     pad_id: int,
+    precision: str = "float32",
     watcher: FitWatcher | None = None,
 ) -> Fitted:
     """Train `model` in place. `measure` gives the metrics on the dev set as the model is now."""
     watcher = watcher or FitWatcher()
-    fitting = _Fitting(model, task, units, settings, seed, pad_id, watcher)
+    fitting = _Fitting(model, task, units, settings, seed, pad_id, precision, watcher)
     epochs: list[Epoch] = []
     best: Epoch | None = None
     kept: dict[str, Tensor] = {}
@@ -95,7 +97,7 @@ def fit(
         epoch = Epoch(number + 1, loss, measure())
         epochs.append(epoch)
         watcher.finished_epoch(epoch)
-        if best is None or epoch.metrics[task.main_metric] > best.metrics[task.main_metric]:
+        if best is None or _rank(epoch, task) > _rank(best, task):
             best, kept = epoch, {name: tensor.clone() for name, tensor in model.state_dict().items()}
         elif settings.patience is not None and epoch.number - best.number >= settings.patience:
             watcher.said(f"no better score for {settings.patience} epochs: stopped after epoch {epoch.number}")
@@ -107,6 +109,11 @@ def fit(
     return Fitted(epochs, best)
 
 
+def _rank(epoch: Epoch, task: Task[Any]) -> tuple[float, float]:
+    """By the score; of equal ones, the one that has learned more counts."""
+    return epoch.metrics[task.main_metric], -epoch.loss
+
+
 class _Fitting:
     def __init__(
         self,
@@ -116,10 +123,11 @@ class _Fitting:
         settings: FitSettings,
         seed: int,
         pad_id: int,
+        precision: str,
         watcher: FitWatcher,
     ) -> None:
         self.model, self.task, self.units, self.settings = model, task, units, settings
-        self.seed, self.pad_id, self.watcher = seed, pad_id, watcher
+        self.seed, self.pad_id, self.precision, self.watcher = seed, pad_id, precision, watcher
         self.device = next(model.parameters()).device
         self.budget = TOKENS_AT_ONCE
         prepare(model, settings.transfer)
@@ -138,16 +146,18 @@ class _Fitting:
         if self.settings.transfer.gradual:
             unfreeze(self.model, number)
         order = Order(len(self.units), self.seed, number).samples(np.arange(len(self.units))).tolist()
-        total = 0.0
+        total, counted = 0.0, 0
         for start in range(0, len(order), self.settings.batch):
             chosen = [self.units[number] for number in order[start : start + self.settings.batch]]
             loss = self._step(chosen)
-            total += loss * len(chosen)
             self.step += 1
-            self.watcher.stepped(self.step, self.steps, loss)
-        return total / len(order)
+            if loss is not None:
+                total, counted = total + loss * len(chosen), counted + len(chosen)
+                self.watcher.stepped(self.step, self.steps, loss)
+        return total / counted if counted else math.inf
 
-    def _step(self, units: Sequence[Unit]) -> float:
+    def _step(self, units: Sequence[Unit]) -> float | None:
+        """The loss; None if the step was left out."""
         while True:
             try:
                 loss = self._gradients(units)
@@ -159,7 +169,7 @@ class _Fitting:
         norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip or math.inf))
         if not (math.isfinite(loss) and math.isfinite(norm)):
             self._refuse(loss, norm)
-            return 0.0
+            return None
         self.bad_in_a_row = 0
         factor = self.schedule.factor(self.step, self.steps)
         for group in self.optimizer.param_groups:
@@ -173,7 +183,8 @@ class _Fitting:
         for number, part in enumerate(passes(units, self.budget)):
             torch.manual_seed(key("fit", self.seed, self.step, number) >> 1)
             batch = self.task.batch(part, packed=self.device.type == "cpu", pad_id=self.pad_id).to(self.device)
-            term = self.task.term(self.model, batch)
+            with autocast(self.device.type, self.precision):
+                term = self.task.term(self.model, batch)
             mean = term.total / len(units)
             mean.backward()  # type: ignore[no-untyped-call]
             loss += float(mean.detach())

@@ -27,6 +27,13 @@ Terms = Callable[[Any, Any], dict[str, Term]]
 """A model and a batch to the terms of its loss, by name."""
 
 
+def autocast(device: str, precision: str) -> torch.autocast:
+    """What a pass through a model runs in: nothing special in float32."""
+    reduced = precision != "float32"
+    kind = getattr(torch, precision) if reduced else torch.bfloat16
+    return torch.autocast(device, dtype=kind, enabled=reduced)
+
+
 class Learner(nn.Module):
     """A model and its objective as one module, which DDP and FSDP want: a batch in, a loss out."""
 
@@ -106,7 +113,7 @@ class Stepper:
         for turn, (number, batch) in enumerate(batches, 1):
             torch.manual_seed(key("dropout", self.seed, step, number) >> 1)
             with adding_up(self.learner, last=turn == len(batches)):
-                with self._autocast():
+                with autocast(self.group.device.type, self.precision):
                     # Processes average their gradients, so each divides by its part of the counts only.
                     loss, found = self.learner(batch.to(self.group.device), counts)
                 loss.backward()
@@ -137,11 +144,6 @@ class Stepper:
         clip = self.recipe.optimizer.clip
         norm = nn.utils.clip_grad_norm_(self.parameters, clip or float("inf"))
         return float(whole(norm))
-
-    def _autocast(self) -> torch.autocast:
-        reduced = self.precision != "float32"
-        kind = getattr(torch, self.precision) if reduced else torch.bfloat16
-        return torch.autocast(self.group.device.type, dtype=kind, enabled=reduced)
 
     def _halve(self, progress: Progress, problem: RuntimeError) -> None:
         """Smaller micro-batches, the same batch. With several processes the others wait for the gradients of this step,

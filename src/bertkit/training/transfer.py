@@ -27,7 +27,7 @@ class Transfer:
     """Without anything said, all weights move at one rate."""
 
     frozen: bool = False
-    """The encoder stays as it is; only the head learns."""
+    """The encoder stays as it is; only the head and the pooler, which is a part of it here, learn."""
     last_layers: int | None = None
     """Only so many layers at the end, the pooler and the head learn."""
     layer_decay: float = 1.0
@@ -72,8 +72,8 @@ def prepare(model: FineTuned, transfer: Transfer) -> None:
             raise UsageError(f"the last {transfer.last_layers} layers", f"The model has {layers}.")
         deepest = transfer.last_layers
     for name, parameter in model.named_parameters():
-        pooler_of_frozen = transfer.frozen and name.startswith("bert.")
-        parameter.requires_grad = depth_of(name, layers) <= deepest and not pooler_of_frozen
+        encoder_of_frozen = transfer.frozen and name.startswith("bert.encoder.")
+        parameter.requires_grad = depth_of(name, layers) <= deepest and not encoder_of_frozen
     if transfer.lora:
         for name, parameter in model.named_parameters():
             parameter.requires_grad = not name.startswith("bert.encoder.")
@@ -108,8 +108,8 @@ class Lora(nn.Module):
     def __init__(self, linear: nn.Linear, rank: int) -> None:
         super().__init__()
         self.linear = linear
-        self.down = nn.Parameter(torch.empty(rank, linear.in_features))
-        self.up = nn.Parameter(torch.zeros(linear.out_features, rank))
+        self.down = nn.Parameter(linear.weight.new_empty(rank, linear.in_features))
+        self.up = nn.Parameter(linear.weight.new_zeros(linear.out_features, rank))
         nn.init.normal_(self.down, std=1 / rank)
 
     def forward(self, x: Tensor) -> Tensor:

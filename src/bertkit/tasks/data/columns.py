@@ -11,6 +11,15 @@ from bertkit.tasks.data.rows import Row, Table
 LOOK_AT = 1000
 """So many rows are looked at to guess by what is in them."""
 
+PAIRS = (
+    ("sentence1", "sentence2"),
+    ("text_a", "text_b"),
+    ("#1 string", "#2 string"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+)
+"""What the two texts of a pair are usually called."""
 USUAL = {
     "text": (
         "text",
@@ -46,8 +55,10 @@ def find_columns(
             )
         found[part] = name
     guessed: dict[str, str] = {}
+    if "pair" in wanted and not {"text", "pair"} & found.keys():
+        guessed.update(_usual_pair(table.columns))
     for part in wanted:
-        if part in found:
+        if part in found or part in guessed:
             continue
         left = [name for name in table.columns if name not in (*found.values(), *guessed.values())]
         if usual := _by_name(part, left):
@@ -67,21 +78,28 @@ def find_columns(
     return {**found, **guessed}
 
 
+def _usual_pair(names: Sequence[str]) -> dict[str, str]:
+    lowered = {name.strip().lower(): name for name in reversed(names)}
+    both = next((pair for pair in PAIRS if pair[0] in lowered and pair[1] in lowered), None)
+    return {} if both is None else {"text": lowered[both[0]], "pair": lowered[both[1]]}
+
+
 def _by_name(part: str, names: Sequence[str]) -> str | None:
     lowered = {name.strip().lower(): name for name in reversed(names)}
     return next((lowered[usual] for usual in USUAL.get(part, ()) if usual in lowered), None)
 
 
 def _by_content(missing: Sequence[str], table: Table, rows: Sequence[Row], taken: Mapping[str, str]) -> dict[str, str]:
-    """The longest texts are the text; what has the fewest different values, and a value in every row, is the label."""
+    """The longest and most different texts are the text; what has the fewest different values, and a value in every row,
+    is the label."""
     found: dict[str, str] = {}
     for part in missing:
         left = [name for name in table.columns if name not in (*taken.values(), *found.values())]
         if part in ("text", "pair"):
-            lengths = {name: _mean_length([row.values.get(name) for row in rows]) for name in left}
-            longest = max(lengths, key=lengths.__getitem__, default=None)
-            if longest is not None and lengths[longest] > 0:
-                found[part] = longest
+            weights = {name: _weight([row.values.get(name) for row in rows]) for name in left}
+            heaviest = max(weights, key=weights.__getitem__, default=None)
+            if heaviest is not None and weights[heaviest] > 0:
+                found[part] = heaviest
         elif part in ("label", "score"):
             kinds = {name: {str(row.values.get(name)).strip() for row in rows} for name in left}
             full = {name: len(values) for name, values in kinds.items() if "" not in values and len(values) > 1}
@@ -91,6 +109,8 @@ def _by_content(missing: Sequence[str], table: Table, rows: Sequence[Row], taken
     return found
 
 
-def _mean_length(values: Sequence[Any]) -> float:
-    texts = [value for value in values if isinstance(value, str)]
-    return sum(map(len, texts)) / len(values) if len(texts) == len(values) and texts else 0.0
+def _weight(values: Sequence[Any]) -> float:
+    """How much text there is that is not there twice."""
+    if not values or not all(isinstance(value, str) for value in values):
+        return 0.0
+    return sum(map(len, set(values))) / len(values)

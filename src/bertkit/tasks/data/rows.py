@@ -6,8 +6,9 @@ header; its columns are then called 1, 2, 3 ...
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from bertkit.corpus.reading.blocks import cut_text
@@ -21,6 +22,7 @@ from bertkit.errors import InputError, UsageError
 
 DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
 TABLES = ("csv", "tsv")
+ROWS_TO_KNOW_A_HEADER = 200
 
 
 class Row(NamedTuple):
@@ -74,9 +76,10 @@ class Table:
         )
         names = self.given or None
         if names is None:
-            cells = _first_cells(stream.peek(2**20).decode("utf-8", "replace"), self.delimiter)
+            beginning = _first_rows(stream.peek(2**20).decode("utf-8", "replace"), self.delimiter)
+            cells = beginning[0] if beginning else []
             self._refuse_wrong_delimiter(cells)
-            if looks_like_data(cells):
+            if looks_like_data(cells, beginning[1:]):
                 names, self.header = [str(number) for number in range(1, len(cells) + 1)], False
         for row in table_cells(cut_text(stream, "line", self.options), self.delimiter, encoding, self.options, names):
             if isinstance(row, Problem):
@@ -153,19 +156,30 @@ def delimiter_called(name: str) -> str:
     return character
 
 
-def _first_cells(start: str, delimiter: str) -> list[str]:
-    line = next((line for line in start.removeprefix("\ufeff").splitlines() if line.strip()), "")
-    return [cell.strip().strip('"') if delimiter != "\t" else cell for cell in line.split(delimiter)]
+def _first_rows(start: str, delimiter: str) -> list[list[str]]:
+    lines = start.removeprefix("\ufeff").splitlines(keepends=True)
+    try:
+        found = (
+            csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+            if delimiter == "\t"
+            else csv.reader(lines, delimiter=delimiter)
+        )
+        return list(islice((cells for cells in found if any(cells)), ROWS_TO_KNOW_A_HEADER))
+    except csv.Error:
+        return [lines[0].split(delimiter)]  # what is wrong with it is told when it is read
 
 
-def looks_like_data(cells: Sequence[str]) -> bool:
-    """Whether the first row of a table is rather a row than a header: names of columns are short and are no numbers.
-    (A first column without a name is what data frames write for their index.)
+def looks_like_data(cells: Sequence[str], others: Sequence[Sequence[str]] = ()) -> bool:
+    """Whether the first row of a table is rather a row than a header: names of columns are short, are no numbers, and
+    do not stand in their columns again. (A first column without a name is what data frames write for their index.)
 
     >>> looks_like_data(["gj04", "1", "", "The sailors rode the breeze."])
     True
     """
-    return len(cells) > 1 and any(_is_number(cell) or len(cell) > 60 for cell in cells)
+    if len(cells) < 2:
+        return False
+    again = any(cell and any(row[column : column + 1] == [cell] for row in others) for column, cell in enumerate(cells))
+    return again or any(_is_number(cell) or len(cell) > 60 for cell in cells)
 
 
 def _is_number(cell: str) -> bool:

@@ -41,9 +41,12 @@ def split(
         kinds = [kind(example) for example in examples]
         times = Counter(kinds)
         common = [number for number in numbers if times[kinds[number]] > 1]
-        wanted = max(round(share * len(common)), len({kinds[number] for number in common}))
+        if not common:
+            raise InputError("every label is there once, so there is nothing to learn", "Is that the right column?")
+        wanted = max(1, round(share * len(common)))
         labels = [str(kinds[number]) for number in common]
-        _, held_out = train_test_split(common, test_size=wanted, stratify=labels, random_state=seed)
+        few = len(set(labels)) > min(wanted, len(common) - wanted)  # for some of each kind
+        _, held_out = train_test_split(common, test_size=wanted, stratify=None if few else labels, random_state=seed)
     else:
         _, held_out = train_test_split(numbers, test_size=share, random_state=seed)
     chosen = set(held_out)

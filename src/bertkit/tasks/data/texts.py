@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from bertkit.corpus.reading.readers import find_sources, read_texts
-from bertkit.errors import InputError, shortened
+from bertkit.errors import InputError, UsageError, shortened
 from bertkit.tasks.data.columns import LOOK_AT, find_columns
 from bertkit.tasks.data.rows import Row, Table
 from bertkit.tasks.task import Reading
@@ -43,6 +43,7 @@ def read_table(path: str, reading: Reading) -> Table:
         delimiter=reading.delimiter,
         columns=reading.columns,
         encoding=reading.encoding,
+        on_read=reading.on_read,
     )
 
 
@@ -52,12 +53,19 @@ def read_examples(
     """`right` is what the column with the answer is called in options, and `convert` makes of a value and its place
     what is right, or raises an InputError."""
     if not reading.labelled and is_plain_text(path, reading):
-        yield from (TextExample(f"{path}, text {number}", text) for number, text in enumerate(_lines(path, reading), 1))
+        yield from _lines(path, reading)
         return
+    given = dict(reading.names or {})
+    if right == "score" and "label" in given and "score" not in given:
+        given["score"] = given.pop("label")
+    if unknown := [part for part in given if part not in ("text", "pair", right)]:
+        raise UsageError(
+            f"a column for the {unknown[0]} is named, and the task has none", f"It has text, pair and {right}."
+        )
     table = read_table(path, reading)
     first = list(islice(table, LOOK_AT))
     wanted = {"text": True, "pair": False, **({right: True} if reading.labelled else {})}
-    columns = find_columns(table, first, wanted, dict(reading.names or {}), notes)
+    columns = find_columns(table, first, wanted, given, notes)
     for row in chain(first, table):
         pair = text_of(row, columns["pair"]) if "pair" in columns else None
         value = convert(value_of(row, columns[right]), row.place) if right in columns else None
@@ -71,8 +79,28 @@ def is_plain_text(path: str, reading: Reading) -> bool:
     return bool(sources) and sources[0].format == "text"
 
 
-def _lines(path: str, reading: Reading) -> Iterator[str]:
-    return read_texts(path, encoding=reading.encoding, file_format="text")
+def _lines(path: str, reading: Reading) -> Iterator[TextExample]:
+    """A text a line. Blank lines at the end are no texts; others would put answers out of step with lines."""
+    blank = None
+    texts = read_texts(path, encoding=reading.encoding, file_format="text", allow_empty=True, on_read=reading.on_read)
+    for number, text in enumerate(texts, 1):
+        if not text.strip():
+            blank = blank or number
+            continue
+        if blank is not None:
+            raise InputError(f"{path}, line {blank}: no text on it", "Remove the line.")
+        yield TextExample(f"{path}, line {number}", text)
+
+
+def require_pairs(examples: Sequence[TextExample], pairs: bool | None) -> None:
+    """Refuse one text where the model was trained on two, and the other way round."""
+    for example in examples:
+        if pairs is not None and (example.pair is not None) != pairs:
+            wanted, there = ("two texts", "one") if pairs else ("one text", "two")
+            raise InputError(
+                f"{example.place}: the model reads {wanted} at once, and there is {there}",
+                "Name the columns: the text, and of pairs the second text.",
+            )
 
 
 def value_of(row: Row, column: str) -> Any:

@@ -1,0 +1,152 @@
+"""How good fine-tuned models are: bertkit beside transformers' Trainer, the same weights, epochs and examples.
+
+Training sets are cut to 10,000 examples. Every result is a line of JSON in --out; what is there already is not computed
+again, so the whole can be stopped and gone on with. --table prints what is there as Markdown.
+
+    python benchmarks/scores.py --data FOLDER --model MODEL --out scores.jsonl
+    python benchmarks/scores.py --out scores.jsonl --table
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bertkit import device
+from bertkit.inference.scoring import Scorer
+from bertkit.interop.fine_tuned import save_fine_tuned
+from bertkit.interop.folder import ModelFolder
+from bertkit.tasks import task_called
+from bertkit.tasks.data.split import split
+from bertkit.tasks.task import Reading, Task
+from bertkit.training.finetune import FinetuneRequest, new_model
+from bertkit.training.fit import FitSettings, fit
+from reference_finetune import CLASSES, here, train_reference
+
+MOST = 10_000
+SIDES = ("bertkit", "reference")
+
+
+class Case(NamedTuple):
+    task: str
+    train: tuple[str, ...]
+    dev: str | None
+    metrics: tuple[str, ...]
+    """The first is the one compared."""
+    seeds: int = 3
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+CASES = {
+    "SST-2": Case("classify", ("glue/SST-2/train.tsv",), "glue/SST-2/dev.tsv", ("accuracy",)),
+    "CoLA": Case("classify", ("glue/CoLA/train.tsv",), "glue/CoLA/dev.tsv", ("matthews", "accuracy")),
+    "MRPC": Case("classify", ("glue/MRPC/train.tsv",), "glue/MRPC/dev.tsv", ("f1", "accuracy")),
+    "STS-B": Case("regress", ("glue/STS-B/train.tsv",), "glue/STS-B/dev.tsv", ("pearson", "spearman")),
+    "CODAH": Case("choice", ("codah/full_data.tsv",), None, ("accuracy",)),
+    "CoNLL-2003": Case("tag", ("conll2003/train.txt",), "conll2003/dev.txt", ("f1",), 1),
+    "SQuAD": Case(
+        "qa", ("squad/train-new_wiki.json", "squad/train-reddit.json"), "squad/dev-half.json", ("f1", "exact_match"), 1
+    ),
+    "IMDb, head and tail": Case("classify", ("imdb/train.jsonl.xz",), None, ("accuracy",), 1, (("long", "head-tail"),)),
+    "IMDb, windows": Case("classify", ("imdb/train.jsonl.xz",), None, ("accuracy",), 1, (("long", "windows"),)),
+    "IMDb, head": Case("classify", ("imdb/train.jsonl.xz",), None, ("accuracy",), 1, (("long", "head"),)),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--model", type=Path, help="a pretrained model folder")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--table", action="store_true", help="print what is there and stop")
+    options = parser.parse_args()
+    if options.table:
+        print_table(read(options.out))
+        return
+    device.apply(device.choose("cpu"))
+    for name in options.only:
+        case = CASES[name]
+        for seed in range(case.seeds):
+            done = {(line["case"], line["seed"], line["side"]) for line in read(options.out)}
+            left = [side for side in SIDES if (name, seed, side) not in done]
+            if left:
+                run(name, case, seed, left, options)
+
+
+def run(name: str, case: Case, seed: int, sides: list[str], options: argparse.Namespace) -> None:
+    kind = task_called(case.task)
+    folder = ModelFolder(options.model)
+    tokenizer = folder.tokenizer()
+    train = [each for file in case.train for each in kind.read(str(options.data / file), Reading(), [])]
+    if case.dev is None:
+        train, dev = split(train, 0.1, 0)
+    else:
+        dev = list(kind.read(str(options.data / case.dev), Reading(), []))
+    train = train if len(train) <= MOST else split(train, MOST / len(train), 0)[1]
+    length = min(kind.usual_length, folder.config.max_position_embeddings)
+    task = kind.for_examples(train, max_length=length, **dict(case.options))
+    units = [unit for features in task.encode(train, tokenizer) for unit in task.units(features)]
+    settings = FitSettings(epochs=options.epochs)
+    request = FinetuneRequest(task=case.task, train="", start=str(options.model))
+    for side in sides:
+        model = new_model(folder, task, request, seed)
+        start = time.perf_counter()
+        if side == "bertkit":
+            scorer = Scorer(model, task, tokenizer)
+            # the last epoch counts on both sides: choosing by the dev set would be choosing by what is reported
+            fit(
+                model,
+                task,
+                units,
+                lambda: {task.main_metric: time.perf_counter()},
+                settings,
+                seed=seed,
+                pad_id=tokenizer.pad_id,
+            )
+        else:
+            with tempfile.TemporaryDirectory() as place:
+                save_fine_tuned(Path(place) / "m", model, task, tokenizer, metrics={}, provenance={})
+                theirs = CLASSES[case.task].from_pretrained(Path(place) / "m")
+            train_reference(theirs, task, units, settings, pad_id=tokenizer.pad_id, seed=seed)
+            scorer = Scorer(here(theirs, tokenizer), task, tokenizer)
+        seconds = time.perf_counter() - start
+        metrics = score(scorer, task, dev)
+        line = {"case": name, "seed": seed, "side": side, "seconds": round(seconds, 1), "examples": len(train)}
+        with options.out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**line, **{metric: metrics[metric] for metric in case.metrics}}) + "\n")
+        print(f"{name}, seed {seed}, {side}: {metrics[case.metrics[0]]:.4f} in {seconds:.0f} s", flush=True)
+
+
+def score(scorer: Scorer, task: Task[Any], dev: list[Any]) -> dict[str, float]:
+    return task.metrics(dev, scorer.answer(dev))
+
+
+def read(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()] if out.exists() else []
+
+
+def print_table(lines: list[dict[str, Any]]) -> None:
+    print("| | metric | bertkit | transformers' Trainer | bertkit's time | the Trainer's |\n|---|---|---|---|---|---|")
+    for name, case in CASES.items():
+        mine, theirs = ([line for line in lines if line["case"] == name and line["side"] == side] for side in SIDES)
+        if mine and theirs:
+            times = [f"{statistics.fmean(line['seconds'] for line in side):.0f} s" for side in (mine, theirs)]
+            for metric in case.metrics:
+                shown = [spread([line[metric] for line in side]) for side in (mine, theirs)]
+                print(f"| {name} | {metric} | {' | '.join(shown)} | {' | '.join(times)} |")
+
+
+def spread(values: list[float]) -> str:
+    mean = f"{100 * statistics.fmean(values):.1f}"
+    return mean if len(values) == 1 else f"{mean} ± {100 * statistics.stdev(values):.1f}"
+
+
+if __name__ == "__main__":
+    main()

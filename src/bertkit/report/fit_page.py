@@ -1,0 +1,179 @@
+"""The report of a fit: how good the model is and how sure that is, what it must beat, where it errs, what to try next.
+
+One self-contained page in the model folder, beside a picture of the confusion matrix where there are classes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+from matplotlib.figure import Figure
+
+from bertkit.report.curves import COLOURS, STYLE
+from bertkit.report.elements import Markup, card, element, table_of, whole_page
+
+CLASSES_SHOWN = 20
+TEXT_SHOWN = 400
+
+
+@dataclass(frozen=True)
+class Mistake:
+    text: str
+    right: str
+    said: str
+    sure: float | None
+    """The probability the model gave to what it said."""
+    place: str
+
+
+@dataclass(frozen=True)
+class FitFacts:
+    """All that the page tells."""
+
+    name: str
+    task: str
+    main_metric: str
+    metrics: Mapping[str, float]
+    interval: tuple[float, float]
+    """In which the main metric lies with 95 % confidence."""
+    examples: tuple[int, int]
+    """Learned from, and measured on."""
+    baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    epochs: Sequence[Mapping[str, float]] = ()
+    seeds: Sequence[float] = ()
+    confusion: tuple[Sequence[str], npt.NDArray[np.int64]] | None = None
+    """Classes, and a matrix with a row for each that is right."""
+    mistakes: Sequence[Mistake] = ()
+    advice: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def fit_page(facts: FitFacts) -> bytes:
+    low, high = facts.interval
+    score = facts.metrics[facts.main_metric]
+    tiles = [
+        _tile(readable(facts.main_metric), f"{score:.4f}", f"95 % sure: {low:.4f} to {high:.4f}"),
+        *(_tile(readable(k), f"{v:.4f}") for k, v in facts.metrics.items() if k != facts.main_metric),
+        _tile("learned from", f"{facts.examples[0]:,}", "examples"),
+        _tile("measured on", f"{facts.examples[1]:,}", "examples"),
+    ]
+    about = element("span", f"{facts.task} · {readable(facts.main_metric)} {score:.4f}", class_="quiet")
+    sections = [
+        element("header", element("h1", facts.name), about),
+        element("dl", *tiles, class_="figures"),
+        card("What to try next", *(element("p", line) for line in facts.advice)),
+        card("What it must beat", _compared(facts)),
+        card("Epochs", _epochs(facts.epochs)),
+        card("Where it errs", _confusion(facts)),
+        card("The worst mistakes", *_mistakes(facts.mistakes)),
+        card("Worth knowing", *(element("p", line) for line in facts.notes)),
+        card("Settings", table_of(dict(facts.settings))),
+    ]
+    return whole_page(f"{facts.name} · bertkit", sections)
+
+
+def readable(metric: str) -> str:
+    return metric.replace("_", " ")
+
+
+def _tile(name: str, value: str, note: str = "") -> Markup:
+    return element(
+        "div", element("dt", name), element("dd", value), element("dd", note, class_="quiet") if note else ""
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Markup:
+    if not rows:
+        return Markup()
+    return element(
+        "table",
+        element("thead", element("tr", *(element("th", name) for name in head))),
+        element("tbody", *(element("tr", element("th", row[0]), *(element("td", c) for c in row[1:])) for row in rows)),
+    )
+
+
+def _compared(facts: FitFacts) -> Markup:
+    names = list(facts.metrics)[:6]
+    rows: list[Sequence[object]] = [["this model", *(f"{facts.metrics[name]:.4f}" for name in names)]]
+    if len(facts.seeds) > 1:
+        mean, deviation = float(np.mean(facts.seeds)), float(np.std(facts.seeds, ddof=1))
+        spread = f"{mean:.4f} ± {deviation:.4f}"
+        rows.append([f"mean of {len(facts.seeds)} seeds", *(spread if n == facts.main_metric else "" for n in names)])
+    for title, its in facts.baselines.items():
+        rows.append([title, *(f"{its[name]:.4f}" if name in its else "" for name in names)])
+    return _table(["", *map(readable, names)], rows) if len(rows) > 1 else Markup()
+
+
+def _epochs(epochs: Sequence[Mapping[str, float]]) -> Markup:
+    if not epochs:
+        return Markup()
+    names = [name for name in epochs[-1] if name != "epoch"][:7]
+    rows = [
+        [f"{epoch['epoch']:.0f}", *(f"{epoch[name]:.4f}" if name in epoch else "" for name in names)]
+        for epoch in epochs
+    ]
+    return _table(["epoch", *map(readable, names)], rows)
+
+
+def _confusion(facts: FitFacts) -> Markup:
+    """As a table; rows are what is right. The deeper the colour, the larger the share of its row."""
+    if facts.confusion is None or len(facts.confusion[0]) > CLASSES_SHOWN:
+        return Markup()
+    classes, matrix = facts.confusion
+    rows = []
+    for name, counts in zip(classes, matrix, strict=True):
+        total = max(int(counts.sum()), 1)
+        cells = [
+            element(
+                "td",
+                f"{count:,}",
+                style=f"background: color-mix(in srgb, var(--blue) {round(70 * count / total)}%, transparent)",
+            )
+            for count in counts.tolist()
+        ]
+        rows.append(element("tr", element("th", name), *cells))
+    head = element("tr", element("th", "right ↓  said →"), *(element("th", name) for name in classes))
+    return element("table", element("thead", head), element("tbody", *rows))
+
+
+def _mistakes(mistakes: Sequence[Mistake]) -> list[Markup]:
+    rows = []
+    for each in mistakes:
+        text = each.text if len(each.text) <= TEXT_SHOWN else each.text[:TEXT_SHOWN] + " …"
+        sure = "" if each.sure is None else f"{each.sure:.0%}"
+        rows.append([element("bdi", text), element("bdi", each.right), element("bdi", each.said), sure, each.place])
+    return [_table(["", "right", "said", "sure", "where"], rows)] if rows else []
+
+
+def draw_confusion(classes: Sequence[str], matrix: npt.NDArray[np.int64]) -> bytes:
+    """A PNG: rows are what is right, columns what was said, colours the share of the row."""
+    shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
+    size = min(max(3.2, 0.55 * len(classes) + 1.6), 14)
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(size, size), dpi=120, facecolor="white", layout="constrained")
+        axes = figure.subplots()
+        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+        axes.grid(visible=False)
+        names = [name if len(name) <= 18 else name[:17] + "…" for name in classes]
+        axes.set_xticks(
+            range(len(names)), names, rotation=45 if len(names) > 4 else 0, ha="right" if len(names) > 4 else "center"
+        )
+        axes.set_yticks(range(len(names)), names)
+        for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
+            label.set_parse_math(False)  # a label may have dollars in it
+        axes.set_xlabel("said")
+        axes.set_ylabel("right")
+        if len(classes) <= CLASSES_SHOWN:
+            for row, column in np.ndindex(*matrix.shape):
+                colour = "white" if shares[row, column] > 0.5 else COLOURS["ink"]
+                axes.text(column, row, f"{matrix[row, column]:,}", ha="center", va="center", color=colour)
+        picture = io.BytesIO()
+        figure.savefig(picture, format="png", metadata={"Software": None})
+    return picture.getvalue()

@@ -1,0 +1,120 @@
+"""The report of a fit: sure of what it says, safe with what it shows, and with something to try next."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from bertkit.report.fit_page import draw_confusion, fit_page
+from bertkit.tasks.classify import Classify
+from bertkit.tasks.data.texts import TextExample
+from bertkit.tasks.regress import Regress
+from bertkit.training.findings import findings, interval
+from bertkit.training.fit import Epoch, FitSettings, Fitted
+
+LABELS = ("bad", "good")
+
+
+def classified(count: int, wrong: int) -> tuple[Classify, list[TextExample], list[dict]]:
+    """`count` examples of which the first `wrong` are answered wrongly, with more and more certainty."""
+    examples = [TextExample(f"row {n}", f"<b>text</b> {n} {LABELS[n % 2]}", None, LABELS[n % 2]) for n in range(count)]
+    answers = []
+    for n, example in enumerate(examples):
+        said = LABELS[(n + (n < wrong)) % 2]
+        sure = 0.5 + n / (2 * count)
+        answers.append({"label": said, "probabilities": {said: sure, LABELS[1 - LABELS.index(said)]: 1 - sure}})
+        assert (said == example.right) == (n >= wrong)
+    return Classify(classes=LABELS), examples, answers
+
+
+def fitted(*scores: float) -> Fitted:
+    epochs = [
+        Epoch(n, 1 / n, {"accuracy": score, "f1_macro": score, "pearson": score}) for n, score in enumerate(scores, 1)
+    ]
+    return Fitted(epochs, max(epochs, key=lambda epoch: epoch.metrics["accuracy"]))
+
+
+def facts_of(count: int, wrong: int, *scores: float, seeds: tuple[float, ...] = (0.9,)):
+    task, examples, answers = classified(count, wrong)
+    settings = FitSettings()
+    return findings(
+        "model", task, examples, examples, answers, fitted(*scores), seeds=seeds, settings=settings, notes=["a note"]
+    )
+
+
+def test_an_interval_holds_the_score_and_narrows_with_more_examples():
+    widths = []
+    for count in (50, 800):
+        task, examples, answers = classified(count, count // 10)
+        low, high = interval(task, examples, answers)
+        assert low < 0.9 < high
+        widths.append(high - low)
+        assert interval(task, examples, answers) == (low, high)
+    assert widths[0] > 2 * widths[1]
+    expected = 2 * 1.96 * (0.9 * 0.1 / 800) ** 0.5
+    assert widths[1] == pytest.approx(expected, rel=0.3)
+
+
+def test_mistakes_are_told_with_the_surest_first():
+    facts = facts_of(60, 30, 0.5)
+    assert len(facts.mistakes) == 20
+    assert [mistake.place for mistake in facts.mistakes[:2]] == ["row 29", "row 28"]
+    assert facts.mistakes[0].right != facts.mistakes[0].said
+    classes, matrix = facts.confusion
+    assert classes == LABELS
+    assert matrix.tolist() == [[15, 15], [15, 15]]
+
+
+@pytest.mark.parametrize(
+    ("scores", "words"),
+    [
+        ((0.6, 0.7, 0.8), "--epochs 6"),
+        ((0.8, 0.7, 0.6), "--learning-rate 2.5e-05"),
+        ((0.1, 0.2), "It is no better than"),
+    ],
+)
+def test_something_to_try_next(scores: tuple[float, ...], words: str):
+    assert any(words in line for line in facts_of(60, 6, *scores).advice)
+
+
+def test_the_page_shows_all_and_runs_nothing():
+    facts = facts_of(60, 6, 0.6, 0.9, seeds=(0.9, 0.8, 0.85))
+    page = fit_page(facts).decode()
+    assert "&lt;b&gt;text&lt;/b&gt;" in page
+    assert "<b>text" not in page
+    assert "<script" not in page
+    for words in ("95 % sure", "bag of words", "the commonest label", "mean of 3 seeds", "0.8500 ± 0.0500", "a note"):
+        assert words in page, words
+    assert "row 5" in page
+
+
+def test_an_epoch_may_lack_what_another_has():
+    """A tagger that finds places in one epoch and none in the next."""
+    facts = facts_of(60, 6, 0.6)
+    page = fit_page(replace(facts, epochs=[{"epoch": 1, "f1": 0.1, "f1_LOC": 0.0}, {"epoch": 2, "f1": 0.2}])).decode()
+    assert "0.2000" in page
+
+
+def test_labels_may_have_dollars_in_them():
+    assert draw_confusion(["$10-$20", "$20%_{x"], np.eye(2, dtype=np.int64)).startswith(b"\x89PNG")
+
+
+def test_numbers_have_their_own_mistakes():
+    examples = [TextExample(f"row {n}", f"text {n} {'word ' * (n % 3)}", None, float(n)) for n in range(20)]
+    answers = [{"score": example.right + (5 if n == 7 else 0.1)} for n, example in enumerate(examples)]
+    task = Regress.for_examples(examples)
+    facts = findings("m", task, examples, examples, answers, fitted(0.9), seeds=[0.9], settings=FitSettings(), notes=[])
+    assert facts.mistakes[0].place == "row 7"
+    assert facts.confusion is None
+    assert set(facts.baselines) == {"always the mean", "bag of words"}
+
+
+def test_a_confusion_matrix_is_a_picture():
+    classes = [f"a class with a long name {n}" for n in range(6)]
+    picture = imread(io.BytesIO(draw_confusion(classes, np.eye(6, dtype=np.int64) * 100)))
+    assert picture.shape[0] > 300
+    assert draw_confusion(classes, np.eye(6, dtype=np.int64)) == draw_confusion(classes, np.eye(6, dtype=np.int64))
