@@ -90,8 +90,8 @@ def _by_name(part: str, names: Sequence[str]) -> str | None:
 
 
 def _by_content(missing: Sequence[str], table: Table, rows: Sequence[Row], taken: Mapping[str, str]) -> dict[str, str]:
-    """The longest and most different texts are the text; what has the fewest different values, and a value in every row,
-    is the label."""
+    """The longest and most different texts are the text; what has the fewest different values, and one in every row, is
+    the label."""
     found: dict[str, str] = {}
     for part in missing:
         left = [name for name in table.columns if name not in (*taken.values(), *found.values())]
