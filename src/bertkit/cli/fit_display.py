@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
+from bertkit.cli.options import print_line
 from bertkit.training.finetune import Examples, FinetuneWatcher
 from bertkit.training.fit import Epoch
 
@@ -63,8 +62,4 @@ class FitDisplay(FinetuneWatcher):
         self._print(f"note: {message}")
 
     def _print(self, line: str) -> None:
-        if self.console.is_terminal:
-            self.console.print(Text(line))
-        else:
-            sys.stderr.write(line + "\n")
-            sys.stderr.flush()
+        print_line(self.console, line)

@@ -14,6 +14,8 @@ import typer
 from bertkit.errors import InputError, shortened
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from bertkit.inference.encoder import TextEncoder
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, or a model's name on the hub.")]
@@ -34,6 +36,17 @@ def given_texts(texts: Iterable[str | None]) -> None:
     for text in texts:
         if text is not None and any("\ud800" <= character <= "\udfff" for character in text):
             raise InputError(f"the argument {shortened(text)} is not UTF-8", "Convert it, or read it from a file.")
+
+
+def print_line(console: Console, line: str) -> None:
+    """A line among what is drawn live; plain where nobody watches a screen, whatever its width."""
+    from rich.text import Text
+
+    if console.is_terminal:
+        console.print(Text(line))
+    else:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
 
 
 def note(message: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -14,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from bertkit.cli.options import print_line
 from bertkit.training.plan import Plan
 from bertkit.training.progress import Progress
 from bertkit.training.watcher import Watcher
@@ -82,11 +82,7 @@ class TrainingDisplay(Watcher):
             self._print(line())
 
     def _print(self, line: str) -> None:
-        if self.console.is_terminal:
-            self.console.print(Text(line))
-        else:
-            sys.stderr.write(line + "\n")
-            sys.stderr.flush()
+        print_line(self.console, line)
 
     def _line(self) -> str:
         facts = self.facts

@@ -13,10 +13,11 @@ from torch import Tensor
 from bertkit.errors import InputError, nearest, shortened
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.texts import TextExample, example_of, in_order, label_of, read_examples, require_pairs
+from bertkit.tasks.data.texts import TextExample, in_order, label_of, read_examples, require_pairs
 from bertkit.tasks.encoding import check_policy, encode_texts
 from bertkit.tasks.scores import classification_scores, multi_label_scores
-from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
+from bertkit.tasks.task import Features, Reading, TaskBatch, Unit
+from bertkit.tasks.text_task import TextTask
 from bertkit.text.tokenizer import Tokenizer
 
 SEPARATOR = "|"
@@ -24,7 +25,7 @@ THRESHOLD = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Classify(Task[TextExample]):
+class Classify(TextTask):
     classes: tuple[str, ...]
     max_length: int = 512
     long: str = "head-tail"
@@ -35,8 +36,6 @@ class Classify(Task[TextExample]):
     """Whether texts come in pairs; None where nobody knows."""
 
     name: ClassVar[str] = "classify"
-    architecture: ClassVar[str] = "BertForSequenceClassification"
-    pooler: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_policy(self.long)
@@ -49,10 +48,6 @@ class Classify(Task[TextExample]):
     @classmethod
     def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[TextExample]:
         return read_examples(path, reading, notes, "label", _labels_of)
-
-    @classmethod
-    def example(cls, value: Any, place: str) -> TextExample:
-        return example_of(value, place)
 
     @classmethod
     def for_examples(cls, examples: Sequence[TextExample], **options: Any) -> Self:
@@ -82,10 +77,6 @@ class Classify(Task[TextExample]):
                         f"{example.place}: the label {label!r} is not among those of the training data",
                         f"{nearest(label, self.classes)} There are: {there}.".strip(),
                     )
-
-    @staticmethod
-    def content(example: TextExample) -> Hashable:
-        return example.text, example.pair
 
     @staticmethod
     def kind(example: TextExample) -> Hashable:

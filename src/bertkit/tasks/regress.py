@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -14,15 +14,16 @@ from torch import Tensor
 from bertkit.errors import InputError, shortened
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.texts import TextExample, example_of, read_examples, require_pairs
+from bertkit.tasks.data.texts import TextExample, read_examples, require_pairs
 from bertkit.tasks.encoding import check_policy, encode_texts
 from bertkit.tasks.scores import regression_scores
-from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
+from bertkit.tasks.task import Features, Reading, TaskBatch, Unit
+from bertkit.tasks.text_task import TextTask
 from bertkit.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Regress(Task[TextExample]):
+class Regress(TextTask):
     """While it is trained, the head learns numbers of mean 0 and deviation 1, which suits any scale. In the end the
     scale becomes part of the head."""
 
@@ -33,8 +34,6 @@ class Regress(Task[TextExample]):
     pairs: bool | None = None
 
     name: ClassVar[str] = "regress"
-    architecture: ClassVar[str] = "BertForSequenceClassification"
-    pooler: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_policy(self.long)
@@ -42,10 +41,6 @@ class Regress(Task[TextExample]):
     @classmethod
     def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[TextExample]:
         return read_examples(path, reading, notes, "score", _number)
-
-    @classmethod
-    def example(cls, value: Any, place: str) -> TextExample:
-        return example_of(value, place)
 
     @classmethod
     def for_examples(cls, examples: Sequence[TextExample], **options: Any) -> Self:
@@ -59,10 +54,6 @@ class Regress(Task[TextExample]):
 
     def check(self, examples: Sequence[TextExample]) -> None:
         """Any number will do."""
-
-    @staticmethod
-    def content(example: TextExample) -> Hashable:
-        return example.text, example.pair
 
     @property
     def main_metric(self) -> str:
