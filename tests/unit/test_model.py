@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bertkit.model.bert import Bert
 from bertkit.model.encoder import additive_mask
-from bertkit.model.layers import Padded
+from bertkit.model.packing import Padded, grouped
 from bertkit.model.presets import PRESETS, bert_base, bert_large, bert_mini, bert_tiny
 
 # Turc et al. 2019, table 1 (millions, pretraining heads included); BERT-large's 340M is Devlin et al. 2018, rounded.
@@ -85,9 +87,9 @@ def test_fused_and_plain_attention_agree(preset):
     torch.manual_seed(0)
     model = Bert(preset(vocab_size=300)).eval()
     ids, mask = padded_batch()
-    for given in (None, mask):
-        fused, plain = (model.encoder(ids, given, hidden_states=True, attentions=maps) for maps in (False, True))
-        layout = Padded(None if given is None else additive_mask(given, torch.float32))
+    for hiding in (None, mask):
+        fused, plain = (model.encoder(ids, hiding, hidden_states=True, attentions=maps) for maps in (False, True))
+        layout = Padded(None if hiding is None else additive_mask(hiding, torch.float32))
         for block, state in zip(model.encoder.blocks, plain.hidden_states[:-1], strict=True):
             one, other = (block.attention(state, layout, want_map)[0] for want_map in (False, True))
             torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
@@ -119,6 +121,46 @@ def test_packed_batches_have_the_same_gradients(model):
     parameters = list(model.encoder.parameters())
     a = torch.autograd.grad(model.encoder(ids, mask).last[mask].square().sum(), parameters)
     b = torch.autograd.grad(model.encoder.packed(ids[mask], [(1, 20), (1, 13), (2, 5)]).last.square().sum(), parameters)
+    for one, other in zip(a, b, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("family", [{}, {"pre_norm": True}, {"is_decoder": True}], ids=["post", "pre", "causal"])
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 30)), min_size=1, max_size=8))
+def test_sequences_packed_in_any_lengths_are_as_each_alone(family, runs):
+    """Some of nearly one length are filled up to it within attention: nothing of that may be seen outside."""
+    torch.manual_seed(0)
+    encoder = Bert(bert_tiny(vocab_size=300, initializer_range=0.1, **family)).eval().encoder
+    lengths = [length for count, length in runs for _ in range(count)]
+    sequences = [torch.randint(1, 300, (length,)) for length in lengths]
+    packed = encoder.packed(torch.cat(sequences), runs).last
+    alone = torch.cat([encoder(sequence[None]).last[0] for sequence in sequences])
+    torch.testing.assert_close(packed, alone, rtol=0, atol=1e-5)
+
+
+def test_attention_fills_up_where_it_is_cheaper_than_many_small_products():
+    assert list(grouped([(64, 10), (1, 11), (1, 12)])) == [[(64, 10)], [(1, 11), (1, 12)]]
+    assert [len(group) for group in grouped([(1, n) for n in range(5, 10)])] == [5]
+
+
+@pytest.mark.parametrize("family", [{}, {"pre_norm": True}], ids=["post", "pre"])
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_the_places_that_are_wanted_are_as_if_all_were_computed(family, layout):
+    torch.manual_seed(0)
+    encoder = Bert(bert_tiny(vocab_size=300, initializer_range=0.1, **family)).eval().encoder
+    ids, mask = padded_batch()
+    only = torch.tensor([17, 0, 3, 21, 40])
+
+    def last(**which):
+        if layout == "packed":
+            return encoder.packed(ids[mask], [(1, 20), (1, 13), (2, 5)], **which).last
+        return encoder(ids, mask, **which).last
+
+    some, those = last(only=only), last().flatten(0, -2)[only]
+    torch.testing.assert_close(some, those, rtol=0, atol=1e-5)
+    parameters = list(encoder.parameters())
+    a, b = (torch.autograd.grad(found.square().sum(), parameters) for found in (some, those))
     for one, other in zip(a, b, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
 

@@ -397,6 +397,27 @@ def test_the_same_seed_gives_the_same_bits(english: list[str], tokenizer: Tokeni
     assert all(torch.equal(a, b) for a, b in zip(first.state_dict().values(), again.state_dict().values(), strict=True))
 
 
+def test_words_that_no_example_holds_stay_and_the_others_learn_as_ever(
+    english: list[str], tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+):
+    examples = sentences(english, 16)
+    task = Classify.for_examples(examples, max_length=24)
+    how = FitSettings(epochs=2, batch=8, learning_rate=1e-3, weight_decay=0.0)
+    before = small(tokenizer, task).bert.encoder.embeddings.word.weight
+    few = taught(tokenizer, task, examples, how).model
+    monkeypatch.setattr("bertkit.training.fit.learn_used_words", lambda *_: None)
+    every = taught(tokenizer, task, examples, how).model
+    after = few.bert.encoder.embeddings.word
+    for name, tensor in every.state_dict().items():
+        torch.testing.assert_close(few.state_dict()[name], tensor, rtol=0, atol=1e-4, msg=name)
+    used = {token for features in task.encode(examples, tokenizer) for each in features for token in each.ids}
+    unused = [token for token in range(tokenizer.vocab_size) if token not in used]
+    assert unused
+    assert torch.equal(after.weight[unused], before[unused])
+    assert after.padding_idx == every.bert.encoder.embeddings.word.padding_idx
+    assert after.weight.requires_grad
+
+
 def test_an_unknown_task_is_told_with_the_nearest():
     with pytest.raises(UsageError, match="Did you mean 'classify'"):
         task_called("clasify")

@@ -47,10 +47,10 @@ def fill_masks(encoder: TextEncoder, texts: Sequence[str], k: int = 5) -> list[l
     k, vocabulary = min(k, encoder.tokenizer.vocab_size), encoder.tokenizer.vocab_size
 
     def compute(numbers: list[int], lengths: list[int], flat_ids: Tensor) -> list[list[Guess]]:
-        last_TD = encoder.model.encoder.packed(flat_ids, runs(lengths)).last
         starts = torch.tensor([0, *lengths[:-1]]).cumsum(0)
         masks = starts + torch.tensor([questions[number].position for number in numbers])
-        scores = encoder.model.word_scores(last_TD[masks.to(last_TD.device)])[:, :vocabulary].float()
+        hidden_MD = encoder.model.encoder.packed(flat_ids, runs(lengths), only=masks.to(flat_ids.device)).last
+        scores = encoder.model.word_scores(hidden_MD)[:, :vocabulary].float()
         best = scores.softmax(-1).topk(k)
         return [
             [Guess(encoder.tokenizer.token(token), odds, token) for odds, token in zip(*guesses, strict=True)]

@@ -13,13 +13,11 @@ from bertkit.config import BertConfig
 from bertkit.model.layers import (
     Embeddings,
     FeedForward,
-    Layout,
-    Packed,
-    Padded,
     PostNormBlock,
     PreNormBlock,
     SelfAttention,
 )
+from bertkit.model.packing import Layout, Padded, pack
 
 
 class EncoderOutput(NamedTuple):
@@ -55,19 +53,20 @@ class Encoder(nn.Module):
         *,
         hidden_states: bool = False,
         attentions: bool = False,
+        only: Tensor | None = None,
     ) -> EncoderOutput:
         """Encode B x L token ids.
 
         `attention_mask` is nonzero where a token may be looked at: B x L to hide padding, or B x L x L to say
-        for each token which ones it may see. All of it 1 is the same as none, and slower.
+        for each token which ones it may see. All of it 1 is the same as none, and slower. `only`: see `packed`.
         """
         x_BLD = self.embeddings(input_ids, segment_ids, position_ids)
         if attention_mask is None:
-            return self._through_blocks(x_BLD, Padded(None, self.causal), hidden_states, attentions)
+            return self._through_blocks(x_BLD, Padded(None, self.causal), hidden_states, attentions, only)
         mask = additive_mask(attention_mask, x_BLD.dtype)
         if self.causal:
             mask = torch.minimum(mask, mask.new_full(2 * mask.shape[-1:], torch.finfo(mask.dtype).min).triu(1))
-        return self._through_blocks(x_BLD, Padded(mask), hidden_states, attentions)
+        return self._through_blocks(x_BLD, Padded(mask), hidden_states, attentions, only)
 
     def packed(
         self,
@@ -76,22 +75,30 @@ class Encoder(nn.Module):
         segment_ids: Tensor | None = None,
         *,
         hidden_states: bool = False,
+        only: Tensor | None = None,
     ) -> EncoderOutput:
         """Encode T token ids: sequences one after another, no padding, so that no work is done for nothing.
 
-        `runs` is (how many, how long) for each stretch of equally long sequences. Outputs are T x D.
+        `runs` is (how many, how long) for each stretch of equally long sequences. Outputs are T x D. With `only`, M
+        different places in the batch, they are M x D: the last block leaves out what nobody will read.
         """
         counts = [torch.arange(length, device=input_ids.device).repeat(count) for count, length in runs]
         x_TD = self.embeddings(input_ids, segment_ids, torch.cat(counts))
-        return self._through_blocks(x_TD, Packed(tuple(runs), self.causal), hidden_states, attentions=False)
+        layout = pack(runs, causal=self.causal, device=x_TD.device)
+        return self._through_blocks(x_TD, layout, hidden_states, False, only)
 
-    def _through_blocks(self, x: Tensor, layout: Layout, hidden_states: bool, attentions: bool) -> EncoderOutput:
+    def _through_blocks(
+        self, x: Tensor, layout: Layout, hidden_states: bool, attentions: bool, only: Tensor | None
+    ) -> EncoderOutput:
+        if only is not None and hidden_states:
+            raise ValueError("hidden states are given for all places, not for some")
         states, maps = [x] if hidden_states else [], []
-        for block in self.blocks:
+        for number, block in enumerate(self.blocks):
+            wanted = only if number == len(self.blocks) - 1 else None
             if self.gradient_checkpointing and self.training:
-                x, map_BHLL = checkpoint(block, x, layout, attentions, use_reentrant=False)
+                x, map_BHLL = checkpoint(block, x, layout, attentions, wanted, use_reentrant=False)
             else:
-                x, map_BHLL = block(x, layout, attentions)
+                x, map_BHLL = block(x, layout, attentions, wanted)
             if hidden_states:
                 states.append(x)
             if attentions:

@@ -85,15 +85,20 @@ class FineTuned(nn.Module):
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Scores: a row for each sequence, or for each place."""
-        x = self.mix(inputs.states(self.bert.encoder)) if self.mix is not None else inputs.through(self.bert.encoder)
-        if self.lstm is not None:
-            x = self._through_lstm(x, inputs)
-        if self.shape.reads == "text":
-            x = x[inputs.firsts]
-            if self.bert.pooler is not None and self.lstm is None:
-                x = self.bert.pooler.pooled(x)
+        x = self._read(inputs)
+        if self.shape.reads == "text" and self.bert.pooler is not None and self.lstm is None:
+            x = self.bert.pooler.pooled(x)
         scores: Tensor = self.dense(self.dropout(x))
         return scores
+
+    def _read(self, inputs: Inputs) -> Tensor:
+        """The vectors that the head is given."""
+        firsts = inputs.firsts if self.shape.reads == "text" else None
+        if self.mix is None and self.lstm is None:
+            return inputs.through(self.bert.encoder, firsts)
+        x = inputs.through(self.bert.encoder) if self.mix is None else self.mix(inputs.states(self.bert.encoder))
+        x = self._through_lstm(x, inputs)
+        return x if firsts is None else x[firsts]
 
     def _through_lstm(self, x_TD: Tensor, inputs: Inputs) -> Tensor:
         if self.lstm is None:

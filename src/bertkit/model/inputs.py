@@ -46,12 +46,12 @@ class Inputs:
         }
         return replace(self, **moved)
 
-    def through(self, encoder: Encoder) -> Tensor:
-        """What the encoder says of each token, as one long list of vectors."""
+    def through(self, encoder: Encoder, only: Tensor | None = None) -> Tensor:
+        """What the encoder says of each token, or of those at some places, as one long list of vectors."""
         if self.runs is not None:
-            return encoder.packed(self.ids, self.runs, self.segments).last
-        x_BLD: Tensor = encoder(self.ids, self.seen, self.segments).last
-        return x_BLD.flatten(0, 1)
+            return encoder.packed(self.ids, self.runs, self.segments, only=only).last
+        x: Tensor = encoder(self.ids, self.seen, self.segments, only=only).last
+        return x if only is not None else x.flatten(0, 1)
 
     def states(self, encoder: Encoder) -> tuple[Tensor, ...]:
         """The same for the embeddings and every layer."""

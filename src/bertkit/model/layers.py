@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertkit.config import BertConfig
+from bertkit.model.packing import Layout, Padded, rows
 
 
 def activation(name: str) -> Callable[[Tensor], Tensor]:
@@ -93,29 +94,6 @@ class Embeddings(nn.Module):
         return normed
 
 
-class Padded(NamedTuple):
-    """B sequences side by side, the short ones filled up: activations are B x L x D."""
-
-    mask: Tensor | None
-    """Added to the attention scores: 0 where a token may look, hugely negative where not."""
-    causal: bool = False
-    """Whether a token sees only those to its left."""
-
-
-class Packed(NamedTuple):
-    """Sequences one after another without any filling: activations are T x D, T the number of real tokens.
-
-    `runs` tells them apart: (3, 10), (2, 11) is three sequences of 10 tokens, then two of 11.
-    """
-
-    runs: tuple[tuple[int, int], ...]
-    causal: bool = False
-
-
-Layout = Padded | Packed
-"""How sequences lie in a batch. Only attention needs to know; every other part treats tokens one by one."""
-
-
 class SelfAttention(nn.Module):
     """Every token looks at every token of its sequence, in H ways at once.
 
@@ -131,21 +109,24 @@ class SelfAttention(nn.Module):
         self.output = nn.Linear(config.hidden_size, config.hidden_size)
         self.map_dropout = Dropout(config.attention_probs_dropout_prob)
 
-    def forward(self, x: Tensor, layout: Layout, want_map: bool) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, x: Tensor, layout: Layout, want_map: bool, only: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """`only`: the places that are wanted, if not all are."""
         qkv = self.qkv(x)
         if isinstance(layout, Padded):
             mixed, map_BHLL = self._mix(qkv, layout.mask, layout.causal, want_map)
-            return self.output(mixed), map_BHLL
+            return self.output(mixed if only is None else rows(mixed, only)), map_BHLL
         if want_map:
             raise ValueError("attention maps are given for padded batches only")
-        parts = qkv.split([count * length for count, length in layout.runs])
+        parts = qkv.split([stretch.tokens for stretch in layout.stretches])
         mixed = torch.cat(
             [
-                self._mix(part.view(count, length, -1), None, layout.causal, False)[0].flatten(0, 1)
-                for part, (count, length) in zip(parts, layout.runs, strict=True)
+                stretch.together(self._mix(stretch.apart(part), stretch.mask, layout.causal, False)[0])
+                for part, stretch in zip(parts, layout.stretches, strict=True)
             ]
         )
-        return self.output(mixed), None
+        return self.output(mixed if only is None else rows(mixed, only)), None
 
     def _mix(self, qkv: Tensor, mask: Tensor | None, causal: bool, want_map: bool) -> tuple[Tensor, Tensor | None]:
         """B x L x 3D to B x L x D: for each token and head, the values of the tokens it looks at, weighted."""
@@ -198,8 +179,13 @@ class PostNormBlock(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
-    def forward(self, x: Tensor, layout: Layout, want_map: bool) -> tuple[Tensor, Tensor | None]:
-        attended, map_BHLL = self.attention(x, layout, want_map)
+    def forward(
+        self, x: Tensor, layout: Layout, want_map: bool, only: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """`only`: the places whose vectors are wanted, if not all are. They look at all of `x` as ever, but what comes
+        after attention, most of the work, is done for them alone."""
+        attended, map_BHLL = self.attention(x, layout, want_map, only)
+        x = x if only is None else rows(x, only)
         x = self.attention_norm(x + self.dropout(attended))
         x = self.feed_forward_norm(x + self.dropout(self.feed_forward(x)))
         return x, map_BHLL
@@ -209,8 +195,11 @@ class PreNormBlock(PostNormBlock):
     """The same parts in another order: each is given its input normalised, and adds to it. What runs through the stack
     is then a plain sum, which bears a higher learning rate; it is normalised once more after the last block."""
 
-    def forward(self, x: Tensor, layout: Layout, want_map: bool) -> tuple[Tensor, Tensor | None]:
-        attended, map_BHLL = self.attention(self.attention_norm(x), layout, want_map)
+    def forward(
+        self, x: Tensor, layout: Layout, want_map: bool, only: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        attended, map_BHLL = self.attention(self.attention_norm(x), layout, want_map, only)
+        x = x if only is None else rows(x, only)
         x = x + self.dropout(attended)
         x = x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
         return x, map_BHLL

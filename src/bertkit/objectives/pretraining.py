@@ -50,11 +50,14 @@ class Batch(Inputs):
 
 def terms(model: Bert, batch: Batch) -> dict[str, Term]:
     """The losses of a batch, by name."""
-    x_TD = batch.through(model.encoder)
-    losses = {"mlm": masked_word_term(model, x_TD[batch.hidden], batch.labels)}
-    if batch.random is not None:
-        losses["nsp"] = next_sentence_term(model, x_TD[batch.firsts], batch.random)
-    return losses
+    if batch.random is None:
+        return {"mlm": masked_word_term(model, batch.through(model.encoder, batch.hidden), batch.labels)}
+    read = torch.cat([batch.hidden, batch.firsts])  # [CLS] is never hidden, so none is there twice
+    hidden_MD, firsts_BD = torch.split(batch.through(model.encoder, read), [len(batch.hidden), len(batch.firsts)])
+    return {
+        "mlm": masked_word_term(model, hidden_MD, batch.labels),
+        "nsp": next_sentence_term(model, firsts_BD, batch.random),
+    }
 
 
 class PretrainingData:

@@ -24,6 +24,7 @@ from bertkit.training.guard import SKIPS_BEFORE_RETURN, out_of_memory
 from bertkit.training.loop import autocast
 from bertkit.training.schedules import Schedule
 from bertkit.training.transfer import Transfer, merge_lora, parameter_groups, prepare, unfreeze
+from bertkit.training.used_words import learn_used_words, merge_used_words
 
 TOKENS_AT_ONCE = 4096
 
@@ -106,6 +107,7 @@ def fit(
         raise TrainingError("there was no epoch")
     model.load_state_dict(kept)
     merge_lora(model)
+    merge_used_words(model)
     return Fitted(epochs, best)
 
 
@@ -131,6 +133,7 @@ class _Fitting:
         self.device = next(model.parameters()).device
         self.budget = TOKENS_AT_ONCE
         prepare(model, settings.transfer)
+        learn_used_words(model, units, pad_id)
         groups = parameter_groups(model, settings.transfer, rate=settings.learning_rate, decay=settings.weight_decay)
         self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
         self.schedule = Schedule(warmup=settings.warmup, decay=1 - settings.warmup)

@@ -30,10 +30,12 @@ def matmul_rate(device: torch.device, seconds: float = 0.5, dtype: torch.dtype =
 
 
 def flops_per_token(config: BertConfig, length: int, mask_rate: float) -> float:
-    """The operations of the matrix products in a training step for one token: forward, and twice that backward. The
-    masked-word head counts for the hidden places only; whatever else there is counts as nothing."""
+    """The operations of the matrix products in a training step for one token: forward, and twice that backward. What
+    comes after the last block's attention, and the masked-word head, count for the hidden places only; whatever is no
+    matrix product counts as nothing."""
     hidden, layers = config.hidden_size, config.num_hidden_layers
-    block = 4 * hidden * hidden + 2 * hidden * config.intermediate_size
+    keys = 3 * hidden * hidden
+    rest = hidden * hidden + 2 * hidden * config.intermediate_size
     attention = 2 * length * hidden
-    head = mask_rate * (hidden * hidden + hidden * config.vocab_size)
-    return 6 * (layers * (block + attention) + head)
+    head = hidden * hidden + hidden * config.vocab_size
+    return 6 * (layers * (keys + attention) + (layers - 1 + mask_rate) * rest + mask_rate * head)
