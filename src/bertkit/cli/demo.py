@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bertkit.cli.demo_task import SIZES, what_pretraining_is_worth
 from bertkit.cli.options import emit, for_people
 from bertkit.files import refuse_existing
 
@@ -38,7 +39,8 @@ def demo(
     """From raw text to a small BERT that has learned from it, offline, to look at.
 
     Reads the documentation inside this Python environment, learns a vocabulary from it, prepares it as a corpus,
-    pretrains a tiny BERT on it for two minutes, and shows what it knows before and after.
+    pretrains a tiny BERT on it for two minutes, and shows what it knows before and after, and what that is worth for
+    a task with few examples.
     """
     manifest = out / "model" / "bertkit.json"
     if not (manifest.is_file() and b'"bertkit demo"' in manifest.read_bytes()):
@@ -47,7 +49,8 @@ def demo(
     facts: dict[str, Any] = {}
     with _steps(total=3) as step:
         with step("reading the documentation inside this Python"):
-            texts = _some_documentation()
+            documents = _some_documentation()
+            texts = [text for _, text in documents]
             _write_lines(out / "text.jsonl", texts)
             facts["documents"], facts["characters"] = len(texts), sum(map(len, texts))
         with step("learning a vocabulary from it"):
@@ -56,7 +59,7 @@ def demo(
         with step("cleaning and encoding it: a corpus to pretrain on"):
             facts |= _prepare(out, tokenizer)
     facts |= _pretrain(out, minutes)
-    with _steps(total=2) as step:
+    with _steps(total=3) as step:
         import torch
 
         from bertkit.inference.encoder import load_encoder
@@ -78,6 +81,8 @@ def demo(
             facts["guesses_before"] = {riddle: _guesses(_as_it_was(out), riddle) for riddle in RIDDLES}
             facts["guesses"] = {riddle: _guesses(encoder, riddle) for riddle in RIDDLES}
             encoder.attention(*SENTENCES).save_page(out / "attention.html")
+        with step("learning a task from it, and from random weights: which library is a line about?"):
+            facts["task"] = what_pretraining_is_worth(out, documents)
     _report(out, facts)
 
 
@@ -119,17 +124,17 @@ def _guesses(encoder: TextEncoder, riddle: str) -> str:
     return ", ".join(guess.token for guess in encoder.fill_mask(riddle, k=4)[0])
 
 
-def _some_documentation() -> list[str]:
+def _some_documentation() -> list[tuple[str, str]]:
     from bertkit.corpus.documentation import documentation
 
-    texts: list[str] = []
+    documents: list[tuple[str, str]] = []
     size = 0
-    for text in documentation():
-        texts.append(text)
+    for origin, text in documentation():
+        documents.append((origin, text))
         size += len(text)
         if size > CHARACTERS:
             break
-    return texts
+    return documents
 
 
 def _write_lines(path: Path, texts: list[str]) -> None:
@@ -232,6 +237,10 @@ Learned
   hidden words guessed right: {facts["words_right"]:.1%}
 {guesses}
 
+Worth, for a task: which library is a line of documentation about, python, numpy or torch?
+{_worth(facts["task"])}
+  {out / "pretraining-pays.png"} shows it
+
 Next
   open {out / "run" / "report.html"}
   bertkit pretrain {out / "shards"} --hours 0.5 --out my-run
@@ -241,4 +250,13 @@ Next
   bertkit fill-mask {out / "model"} "The [MASK] is closed."
   bertkit embed {out / "model"} -t "any text" --layers concat:-2..-1
   bertkit attention {out / "model"} "A text of your own." -o my.html
+  bertkit finetune classify YOUR.csv --from {out / "model"} --out my-classifier
   (the command is .venv/bin/bertkit, unless .venv is activated)""")
+
+
+def _worth(scores: dict[str, float]) -> str:
+    return "\n".join(
+        f"  {size:>5,} examples  right {scores[f'random_{size}']:.1%} from random weights,"
+        f" {scores[f'pretrained_{size}']:.1%} from the model"
+        for size in SIZES
+    )

@@ -26,9 +26,14 @@ def finetune(
     label: Annotated[str | None, typer.Option(help="The column with the label.")] = None,
     score: Annotated[str | None, typer.Option(help="regress: the column with the number.")] = None,
     endings: Annotated[str | None, typer.Option(help="choice: the columns with the endings, as a,b,c.")] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the examples.")] = 3,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Passes over the examples. [3; of few examples up to 20]")
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Examples of a step.")] = 32,
-    learning_rate: Annotated[float | None, typer.Option(help="The highest. [5e-5; frozen and LoRA: 1e-3]")] = None,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(help="The highest. [5e-5 for a width of 768, more for narrower models; frozen and LoRA: 1e-3]"),
+    ] = None,
     patience: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many epochs without a better score.")
     ] = None,
@@ -94,12 +99,12 @@ def finetune(
     from bertkit.tasks.task import Reading
     from bertkit.training.finetune import FinetuneRequest
     from bertkit.training.finetune import finetune as run
-    from bertkit.training.fit import FitSettings
     from bertkit.training.transfer import Transfer
 
     task_called(task)
     transfer = Transfer(frozen=freeze, last_layers=last_layers, layer_decay=layer_decay, gradual=gradual, lora=lora)
-    rate = learning_rate if learning_rate is not None else 1e-3 if freeze or lora else 5e-5
+    chosen = {"epochs": epochs, "learning_rate": learning_rate, "patience": patience}
+    change = {name: value for name, value in chosen.items() if value is not None}
     request = FinetuneRequest(
         task=task,
         train=train,
@@ -115,7 +120,7 @@ def finetune(
         ),
         options=options,
         head={"mix": mix, "lstm": lstm},
-        settings=FitSettings(epochs=epochs, batch=batch, learning_rate=rate, patience=patience, transfer=transfer),
+        change={**change, "batch": batch, "transfer": transfer},
         seeds=seeds,
         seed=seed,
     )

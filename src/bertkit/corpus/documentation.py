@@ -18,13 +18,20 @@ SHORTEST = 80
 """Docstrings shorter than this say little beyond their function's name."""
 
 
-def documentation(packages: Sequence[str] = ("numpy", "torch")) -> Iterator[str]:
-    """Documents, one a time: each reference topic, then for each source file its docstrings together."""
-    yield from _reference()
+PACKAGES = ("numpy", "torch")
+
+
+def documentation(packages: Sequence[str] = PACKAGES) -> Iterator[tuple[str, str]]:
+    """Documents, one a time, each with what it is about, python or a package: every topic of the reference, then for
+    each source file its docstrings together."""
+    for text in _reference():
+        yield "python", text
     installed = Path(sysconfig.get_path("purelib"))
-    for root in (Path(sysconfig.get_path("stdlib")), *(installed / package for package in packages)):
+    roots = {"python": Path(sysconfig.get_path("stdlib")), **{package: installed / package for package in packages}}
+    for origin, root in roots.items():
         for file in _sources(root):
-            yield from _docstrings(file)
+            for text in _docstrings(file):
+                yield origin, text
 
 
 def _reference() -> Iterator[str]:

@@ -77,7 +77,7 @@ def draw_curves(run: Path | History, out: Path) -> None:
         figure.subplots_adjust(left=0.05, right=0.985, bottom=0.055, top=0.965, wspace=0.13, hspace=0.34)
         for axes, (_, draw) in zip(figure.subplots(3, 2).flat, PANELS, strict=True):
             draw(axes, history)
-        _save(figure, out)
+        save_figure(figure, out)
 
 
 def svg_panels(history: History) -> list[tuple[str, str]]:
@@ -137,7 +137,7 @@ def draw_comparison(
         for text, label in zip(legend.get_texts(), labels, strict=True):
             text.set_parse_math(False)  # a name is a name, also with dollars in it
             text.set_text(label)
-        _save(figure, out)
+        save_figure(figure, out)
 
 
 def _validation_line(run: Path | Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
@@ -350,7 +350,7 @@ def _time_unit(seconds: float) -> tuple[str, float]:
     return ("minutes", 60.0) if seconds < 5 * 3600 else ("hours", 3600.0)
 
 
-def _save(figure: Figure, out: Path) -> None:
+def save_figure(figure: Figure, out: Path) -> None:
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
     with atomic_file(out) as file:

@@ -46,11 +46,13 @@ class FinetuneRequest:
     """Of the task."""
     head: Mapping[str, Any] = field(default_factory=dict)
     """What the head has more: mix, lstm."""
-    settings: FitSettings = field(default_factory=FitSettings)
+    change: Mapping[str, Any] = field(default_factory=dict)
+    """What of FitSettings shall not be as usual."""
     seeds: int = 1
     seed: int = 0
 
     def __post_init__(self) -> None:
+        FitSettings(**self.change)  # what cannot be is refused before anything is read
         if self.seeds < 1:
             raise UsageError(f"{self.seeds} seeds", "Give 1 or more.")
         if not 0 < self.dev_share < 1:
@@ -147,7 +149,6 @@ def finetune(
     watcher.began(examples)
     for note in notes:
         watcher.said(note)
-    provenance = _provenance(request)
     device = devices.apply(machine)
     encoded = examples.task.encode(examples.train, tokenizer)
     dev = examples.task.encode(examples.dev, tokenizer)
@@ -158,6 +159,8 @@ def finetune(
         )
         watcher.said(notes[-1])
     units = [unit for features in encoded for unit in examples.task.units(features)]
+    settings = FitSettings.usual(width=folder.config.hidden_size, units=len(units), **request.change)
+    provenance = _provenance(request, settings)
     best: tuple[float, FineTuned, Fitted] | None = None
     scores = []
     for number in range(request.seeds):
@@ -170,7 +173,7 @@ def finetune(
             examples.task,
             units,
             lambda scorer=scorer: measure(scorer, examples.dev, dev),  # type: ignore[misc]
-            request.settings,
+            settings,
             seed=seed,
             pad_id=tokenizer.pad_id,
             precision=machine.precision,
@@ -194,7 +197,7 @@ def finetune(
         answers,
         fitted,
         seeds=scores,
-        settings=request.settings,
+        settings=settings,
         notes=notes,
     )
     files: dict[str, str | bytes] = {"report.html": fit_page(facts)}
@@ -234,13 +237,13 @@ def measure(scorer: Scorer, examples: Sequence[Any], encoded: Sequence[Unit]) ->
     return scorer.task.metrics(examples, [found.answer for found in scorer.answer_encoded(examples, encoded)])
 
 
-def _provenance(request: FinetuneRequest) -> dict[str, Any]:
+def _provenance(request: FinetuneRequest, settings: FitSettings) -> dict[str, Any]:
     files = {"train": request.train, **({"dev": request.dev} if request.dev else {})}
     return {
         "fine_tuned_from": request.start,
         "from_scratch": request.from_scratch,
         "data": {name: _identity(file) for name, file in files.items()},
-        "settings": asdict(request.settings),
+        "settings": asdict(settings),
         "seed": request.seed,
     }
 

@@ -1,0 +1,61 @@
+"""What pretraining is worth: a task from pretrained and from random weights, with few examples and with many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertkit.corpus.sampling.order import Order
+from bertkit.inference.scoring import Scorer
+from bertkit.interop.folder import ModelFolder
+from bertkit.tasks.task import Task
+from bertkit.training.finetune import FinetuneRequest, new_model
+from bertkit.training.fit import FitSettings, fit
+
+STARTS = ("pretrained", "random")
+
+
+@dataclass(frozen=True)
+class Point:
+    """The scores of one start with so many examples, a seed each."""
+
+    start: str
+    examples: int
+    scores: tuple[float, ...]
+
+
+def learning_curve(
+    model: Path,
+    task: Task[Any],
+    train: Sequence[Any],
+    dev: Sequence[Any],
+    *,
+    sizes: Sequence[int],
+    settings: FitSettings,
+    seeds: int = 1,
+    said: Callable[[Point], None] = lambda _: None,
+) -> list[Point]:
+    """The score on `dev` after learning from the first of `train`, in an order that each seed draws; a larger set holds
+    the smaller ones. The last epoch counts, not the best one: nothing is chosen by what is measured."""
+    folder = ModelFolder(model)
+    tokenizer = folder.tokenizer()
+    train_units, dev_units = task.encode(train, tokenizer), task.encode(dev, tokenizer)
+    points = []
+    for size in sizes:
+        for start in STARTS:
+            request = FinetuneRequest(task=task.name, train="", start=str(model), from_scratch=start == "random")
+            scores = []
+            for seed in range(seeds):
+                chosen = Order(len(train), seed, 0).samples(np.arange(size)).tolist()
+                units = [unit for number in chosen for unit in task.units(train_units[number])]
+                network = new_model(folder, task, request, seed)
+                fit(network, task, units, None, settings, seed=seed, pad_id=tokenizer.pad_id)
+                answers = Scorer(network, task, tokenizer).answer_encoded(dev, dev_units)
+                scores.append(task.metrics(dev, [found.answer for found in answers])[task.main_metric])
+            points.append(Point(start, size, tuple(scores)))
+            said(points[-1])
+    return points
