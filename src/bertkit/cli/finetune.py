@@ -95,7 +95,9 @@ def finetune(
             options[name] = value
     for name, value in (("freeze", freeze), ("mix-layers", mix), ("lstm", lstm > 0)):
         if value and task == "embed":
-            raise UsageError(f"--{name} with the task embed", "Its vectors are the mean over the last layer itself.")
+            raise UsageError(
+                f"--{name} with the task embed", "It has no head: vectors are the mean over the last layer."
+            )
 
     from bertkit import device as devices
     from bertkit.cli.fit_display import FitDisplay
