@@ -105,9 +105,9 @@ def atomic_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
         try:
             yield temporary
             temporary.chmod(0o777 & ~_umask())
-            for file in temporary.iterdir():
-                file.chmod(0o666 & ~_umask())
-                _sync_file(file)
+            for file in temporary.rglob("*"):
+                file.chmod((0o777 if file.is_dir() else 0o666) & ~_umask())
+                sync_folder(file) if file.is_dir() else _sync_file(file)
             sync_folder(temporary)
             if path.exists():
                 _exchange(temporary, path)
@@ -128,8 +128,10 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
 
 
 def write_hashes(folder: Path, manifest: Mapping[str, Any], name: str) -> None:
-    """Write `manifest` as JSON with a `files` entry: the sha256 of every other file in the folder."""
-    hashes = {file.name: sha256_of(file) for file in sorted(folder.iterdir()) if file.name != name}
+    """Write `manifest` as JSON with a `files` entry: the sha256 of every other file in the folder, those of folders in
+    it as `folder/name`."""
+    files = {file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob("*")) if file.is_file()}
+    hashes = {path: sha256_of(file) for path, file in files.items() if path != name}
     (folder / name).write_text(to_json({**manifest, "files": hashes}), encoding="utf-8")
 
 

@@ -84,7 +84,9 @@ def test_what_the_page_on_fine_tuning_says_runs(place: Path, english: list[str])
     )
     choices = [{"premise": line, "endings": ["yes", "no"], "label": n % 2} for n, line in enumerate(lines)]
     (place / "endings.jsonl").write_text("".join(json.dumps(choice) + "\n" for choice in choices))
-    assert run_commands("docs/finetuning.md", place) == 8
+    answered = [{"question": f"{line}?", "answer": line.upper()} for line in lines]
+    (place / "answered.jsonl").write_text("".join(json.dumps(each) + "\n" for each in answered))
+    assert run_commands("docs/finetuning.md", place) == 13
     (code,) = blocks("python", "docs/finetuning.md")
     subprocess.run([sys.executable, "-c", code], cwd=place, check=True)
 

@@ -53,6 +53,7 @@ def test_one_text_gives_one_vector_and_none_give_none(encoder):
     assert encoder.embed("one").dtype == np.float32
 
 
+@pytest.mark.filterwarnings("ignore:this model was not trained for sentence vectors")
 def test_normalized_vectors_have_length_one(encoder):
     np.testing.assert_allclose(np.linalg.norm(encoder.embed(TEXTS, normalize=True), axis=1), 1, atol=1e-6)
 

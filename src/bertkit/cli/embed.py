@@ -99,6 +99,7 @@ def embed(
 
             check_format(out, words=level == "word")
         encoder = open_encoder(model, device, precision, threads, ignore_config_key)
+        from bertkit.inference.embedding import RAW_COSINES, Plan, embed_stream
         from bertkit.inference.vector_files import vector_writer
 
         long_texts = count = 0
@@ -109,8 +110,11 @@ def embed(
                     done(len(some))
                     count += len(some)
             else:
+                plan = Plan.of(encoder, settings)
+                if encoder.raw and plan.normalize:
+                    note(RAW_COSINES)
                 texts, kept = tee(texts)  # the second follows behind, so little is held in between
-                for part in encoder.embed_stream(texts, **settings):
+                for part in embed_stream(encoder, texts, plan):
                     writer.write(list(islice(kept, len(part.vectors))), part.vectors)
                     done(len(part.vectors))
                     long_texts += part.long_texts

@@ -24,7 +24,12 @@ def finetune(
     text: Annotated[str | None, typer.Option(help="The column with the text.")] = None,
     pair: Annotated[str | None, typer.Option(help="The column with the second text, if there is one.")] = None,
     label: Annotated[str | None, typer.Option(help="The column with the label.")] = None,
-    score: Annotated[str | None, typer.Option(help="regress: the column with the number.")] = None,
+    score: Annotated[
+        str | None, typer.Option(help="regress, embed: the column with the number; for embed also none.")
+    ] = None,
+    negative: Annotated[
+        str | None, typer.Option(help="embed: the column with a text that does not belong to the first.")
+    ] = None,
     endings: Annotated[str | None, typer.Option(help="choice: the columns with the endings, as a,b,c.")] = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Passes over the examples. [3; of few examples up to 20]")
@@ -75,6 +80,7 @@ def finetune(
     bertkit finetune classify train.tsv --dev dev.tsv --from MODEL --out CLASSIFIER --seeds 5
     bertkit finetune regress pairs.tsv --text sentence1 --pair sentence2 --score similarity --from MODEL --out SCORER
     bertkit finetune choice questions.jsonl --from MODEL --out CHOOSER
+    bertkit finetune embed pairs.tsv --from MODEL --out SENTENCE_VECTORS
 
     Columns that are not named are guessed, and that is said.
     """
@@ -92,6 +98,11 @@ def finetune(
             raise UsageError(f"--{name.replace('_', '-')} with the task {task}", f"It is for {owner}.")
         if value:
             options[name] = value
+    for name, value in (("freeze", freeze), ("mix-layers", mix), ("lstm", lstm > 0)):
+        if value and task == "embed":
+            raise UsageError(
+                f"--{name} with the task embed", "It has no head: vectors are the mean over the last layer."
+            )
 
     from bertkit import device as devices
     from bertkit.cli.fit_display import FitDisplay
@@ -116,7 +127,7 @@ def finetune(
             delimiter=delimiter,
             columns=tuple(columns.split(",")) if columns else None,
             encoding=encoding,
-            names=names_given(text=text, pair=pair, label=label, score=score, endings=endings),
+            names=names_given(text=text, pair=pair, label=label, score=score, negative=negative, endings=endings),
         ),
         options=options,
         head={"mix": mix, "lstm": lstm},

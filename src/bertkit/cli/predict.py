@@ -102,7 +102,9 @@ def evaluate(
     text: Text = None,
     pair: Pair = None,
     label: Annotated[str | None, typer.Option("--label-column", help="The column with the label.")] = None,
-    score: Annotated[str | None, typer.Option("--score-column", help="regress: the column with the number.")] = None,
+    score: Annotated[
+        str | None, typer.Option("--score-column", help="regress, embed: the column with the number.")
+    ] = None,
     delimiter: Delimiter = None,
     columns: Columns = None,
     file_format: TaskFormat = None,

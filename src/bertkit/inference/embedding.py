@@ -26,6 +26,10 @@ Floats = npt.NDArray[np.float32]
 LONG = ("windows", "truncate", "error")
 CHUNK_TEXTS = 4096
 CHUNK_CHARACTERS = 4_000_000
+RAW_COSINES = (
+    "this model was not trained for sentence vectors, so cosines between its vectors say little; "
+    "`bertkit finetune embed PAIRS --from MODEL --out FOLDER` trains it for them"
+)
 
 
 class EmbedSettings(TypedDict, total=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from bertkit.inference.attention import AttentionMaps
-    from bertkit.inference.embedding import EmbedSettings, Floats, Vectors
+    from bertkit.inference.embedding import EmbedSettings, Floats, Plan, Vectors
     from bertkit.inference.fill_mask import Guess
     from bertkit.inference.words import WordVectors
     from bertkit.model.bert import Bert
@@ -51,6 +52,7 @@ def load_encoder(
     encoder.notes = notes
     encoder.default_pooling = sentence_settings.pooling or "mean"
     encoder.default_normalize = sentence_settings.normalize
+    encoder.raw = sentence_settings.pooling is None
     return encoder
 
 
@@ -72,6 +74,8 @@ class TextEncoder:
         self.notes: list[str] = []
         self.default_pooling = "mean"
         self.default_normalize = False
+        self.raw = False
+        """Whether nobody trained it for sentence vectors: who asks for cosines is then warned, once."""
 
     @property
     def device(self) -> torch.device:
@@ -88,17 +92,26 @@ class TextEncoder:
         if isinstance(texts, str):
             single: Floats = self.embed([texts], **settings)[0]
             return single
-        from bertkit.inference.embedding import Plan, embed_stream
+        from bertkit.inference.embedding import embed_stream
 
-        plan = Plan.of(self, settings)
+        plan = self._plan(settings)
         none = np.zeros((0, plan.layers.width(self.config.hidden_size)), np.float32)
         return np.concatenate([none, *(part.vectors for part in embed_stream(self, texts, plan))])
 
     def embed_stream(self, texts: Iterable[str], **settings: Unpack[EmbedSettings]) -> Iterator[Vectors]:
         """The same for any number of texts in constant memory: vectors in the order of the texts, as they come."""
-        from bertkit.inference.embedding import Plan, embed_stream
+        from bertkit.inference.embedding import embed_stream
 
-        return embed_stream(self, texts, Plan.of(self, settings))
+        return embed_stream(self, texts, self._plan(settings))
+
+    def _plan(self, settings: EmbedSettings) -> Plan:
+        from bertkit.inference.embedding import RAW_COSINES, Plan
+
+        plan = Plan.of(self, settings)
+        if self.raw and plan.normalize:
+            self.raw = False
+            warnings.warn(RAW_COSINES, stacklevel=3)
+        return plan
 
     def embed_words(
         self, texts: str | Sequence[str], *, layers: str | int = "last", split: str = "tokenizer"

@@ -61,7 +61,7 @@ def load(
     A pretrained model fills masks, a bare encoder gives vectors, a fine-tuned model does what it was trained for.
     """
     folder = ModelFolder(find_folder(folder_or_name), ignore_config_keys=ignore_config_keys)
-    if folder.task in PRETRAINED:
+    if folder.task in PRETRAINED and not folder.gives_sentence_cosines:
         encoder = load_encoder(
             folder_or_name, device=device, precision=precision, threads=threads, ignore_config_keys=ignore_config_keys
         )

@@ -74,7 +74,7 @@ class Scorer:
 
     def scores(self, features: Sequence[Features]) -> list[Tensor]:
         """For each sequence a row of scores, or one for each of its tokens."""
-        whole = self.model.shape.reads == "text"
+        whole = self.model.shape.reads != "tokens"
         found: list[Tensor] = [torch.empty(0)] * len(features)
 
         def compute(numbers: list[int], lengths: list[int], flat_ids: Tensor) -> Sequence[Tensor]:

@@ -17,6 +17,7 @@ from bertkit.errors import ModelFolderError
 from bertkit.interop import safetensors_files
 from bertkit.interop.bert_names import canonical
 from bertkit.interop.folder import ModelFolder
+from bertkit.interop.sentence_transformers import SentenceSettings, sentence_files
 from bertkit.interop.weights import SavedHead, load_model, save_model
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.tasks import task_called
@@ -53,6 +54,10 @@ def save_fine_tuned(
         config["num_labels"] = model.shape.outputs
     if task.problem_type is not None:
         config["problem_type"] = task.problem_type
+    sentence_settings, beside = None, dict(files or {})
+    if model.shape.reads == "mean":
+        sentence_settings = SentenceSettings("mean", normalize=True)
+        beside.update(sentence_files(model.bert.config.hidden_size, task.max_length))
     head = SavedHead(
         architecture=task.architecture,
         pooler=task.pooler,
@@ -64,9 +69,18 @@ def save_fine_tuned(
             "task_facts": task.facts(),
             "head": model.shape.to_json(),
         },
-        files=dict(files or {}),
+        files=beside,
     )
-    save_model(path, model.bert, tokenizer, head=head, metrics=metrics, provenance=provenance, overwrite=overwrite)
+    save_model(
+        path,
+        model.bert,
+        tokenizer,
+        head=head,
+        metrics=metrics,
+        provenance=provenance,
+        sentence_settings=sentence_settings,
+        overwrite=overwrite,
+    )
 
 
 def load_fine_tuned(folder: ModelFolder) -> LoadedTask:
@@ -105,7 +119,7 @@ def _head_tensors(folder: ModelFolder) -> dict[str, Tensor]:
             found[f"dense.{rest}" if owner in MATRICES else known] = safetensors_files.read_tensor(
                 tensors, name, entry.file
             )
-    if "dense.weight" not in found:
+    if "dense.weight" not in found and not folder.gives_sentence_cosines:
         raise ModelFolderError(
             f"{folder.path} has no head of a fine-tuned model", "Fine-tune it first: bertkit finetune."
         )

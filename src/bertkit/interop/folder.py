@@ -128,7 +128,7 @@ class ModelFolder:
         that was not made by bertkit has none."""
         for name, expected in self.manifest.get("files", {}).items():
             file = self.path / name
-            if Path(name).name != name:
+            if not _is_inside(name):
                 raise ModelFolderError(f"{self.path / MANIFEST} names {shortened(name)}, which is not in its folder")
             if not file.is_file():
                 raise ModelFolderError(f"{file} is missing", "Copy the folder again.")
@@ -160,6 +160,11 @@ class ModelFolder:
         return read_sentence_settings(self.path)
 
     @property
+    def gives_sentence_cosines(self) -> bool:
+        """Whether `finetune embed` made it: there is no head to know that by."""
+        return self.manifest.get("task") == "embed" and "task_facts" in self.manifest
+
+    @property
     def task(self) -> str:
         """What the folder is for: as bertkit.json says, or by the head that config.json names."""
         if task := self.manifest.get("task"):
@@ -186,6 +191,11 @@ _TASKS = {
 
 TASKS = {variant.class_prefix + name: task for variant in VARIANTS for name, task in _TASKS.items()}
 """What a model of each class of transformers is for."""
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a file so called is in its folder, or in a folder in it."""
+    return all(part not in ("", ".", "..") and Path(part).name == part for part in name.split("/"))
 
 
 def _some(names: list[str]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertkit.errors import ModelFolderError, shortened
-from bertkit.files import read_json
+from bertkit.files import read_json, to_json
 
 POOLINGS = ("cls", "mean", "max")
 
@@ -23,6 +23,24 @@ def read_sentence_settings(folder: Path) -> SentenceSettings:
     if not pooling_file.exists():
         return SentenceSettings()
     return SentenceSettings(_pooling(read_json(pooling_file, ModelFolderError)), _normalizes(folder))
+
+
+def sentence_files(width: int, max_length: int) -> dict[str, str]:
+    """What makes a folder one of sentence-transformers: its encoder, the mean over the tokens, length 1."""
+    steps = ("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")
+    modules = [
+        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for number, (path, kind) in enumerate(steps)
+    ]
+    switches = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
+    pooling = {f"pooling_mode_{name}": name == "mean_tokens" for name in switches}
+    return {
+        "modules.json": to_json(modules),
+        "sentence_bert_config.json": to_json({"max_seq_length": max_length, "do_lower_case": False}),
+        "1_Pooling/config.json": to_json({"word_embedding_dimension": width, **pooling}),
+        # there is nothing to say, but a folder without files is lost by git and by hubs, and it must be there
+        "2_Normalize/config.json": to_json({}),
+    }
 
 
 def _pooling(settings: dict[str, Any]) -> str:

@@ -121,6 +121,7 @@ def save_model(
         if head is not None:
             config.update(head.config)
             for name, content in head.files.items():
+                (folder / name).parent.mkdir(exist_ok=True)
                 (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
         (folder / "config.json").write_text(to_json(config), encoding="utf-8")
         tokenizer.save(folder)

@@ -1,7 +1,8 @@
 """A BERT with one small head for a task on top: what fine-tuning trains and what predicts.
 
 Two kinds of heads do for all of BERT's tasks. One reads the text as a whole, from [CLS] through the pooler: classes, a
-number, a score for each choice. One reads every token: tags, and where an answer begins and ends.
+number, a score for each choice. One reads every token: tags, and where an answer begins and ends. For sentence vectors
+there is no head at all: what is wanted is the mean over the tokens itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from bertkit.model.crf import Crf
 from bertkit.model.inputs import Inputs
 from bertkit.model.layers import Dropout
 
-READS = ("text", "tokens")
+READS = ("text", "tokens", "mean")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +30,10 @@ class HeadShape:
     """What decides a head's tensors."""
 
     reads: str
-    """`text`: one row of scores for each sequence. `tokens`: one for each token."""
+    """`text`: one row of scores for each sequence. `tokens`: one for each token. `mean`: for each sequence the mean of
+    its tokens' vectors, as it is."""
     outputs: int
+    """Of `mean` 0: what it gives is as wide as the model."""
     mix: bool = False
     """Read a learned mix of all layers instead of the last one."""
     lstm: int = 0
@@ -40,8 +43,13 @@ class HeadShape:
     """Scores for neighbouring tags."""
 
     def __post_init__(self) -> None:
-        if self.reads not in READS or self.outputs < 1 or self.lstm < 0:
+        if self.reads not in READS or (self.outputs < 1) != (self.reads == "mean") or self.lstm < 0:
             raise ConfigError(f"a head that reads {self.reads!r} and has {self.outputs} outputs")
+        if self.reads == "mean" and (self.mix or self.lstm or self.crf):
+            raise ConfigError(
+                "sentence vectors from a mix of layers, an LSTM or a CRF",
+                "They are the mean over the last layer alone.",
+            )
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -67,6 +75,8 @@ class LayerMix(nn.Module):
 
 
 class FineTuned(nn.Module):
+    dense: nn.Linear
+
     def __init__(self, bert: Bert, shape: HeadShape, *, dropout: float | None = None) -> None:
         super().__init__()
         self.bert, self.shape = bert, shape
@@ -78,14 +88,19 @@ class FineTuned(nn.Module):
             else None
         )
         self.dropout = Dropout(config.hidden_dropout_prob if dropout is None else dropout)
-        self.dense = nn.Linear(2 * shape.lstm or config.hidden_size, shape.outputs)
         self.crf = Crf(shape.outputs) if shape.crf else None
+        if shape.reads == "mean":
+            self.dense = nn.Identity()  # type: ignore[assignment]
+            return
+        self.dense = nn.Linear(2 * shape.lstm or config.hidden_size, shape.outputs)
         nn.init.normal_(self.dense.weight, std=config.initializer_range)
         nn.init.zeros_(self.dense.bias)
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Scores: a row for each sequence, or for each place."""
         x = self._read(inputs)
+        if self.shape.reads == "mean":
+            return inputs.means(x)
         if self.shape.reads == "text" and self.bert.pooler is not None and self.lstm is None:
             x = self.bert.pooler.pooled(x)
         scores: Tensor = self.dense(self.dropout(x))
@@ -115,6 +130,10 @@ class FineTuned(nn.Module):
         if inputs.runs is None:
             return states.flatten(0, 1)
         return torch.cat([state[:length] for state, length in zip(states, lengths.tolist(), strict=True)])
+
+    @property
+    def has_head(self) -> bool:
+        return self.shape.reads != "mean"
 
     def head_tensors(self) -> dict[str, Tensor]:
         """Everything that is not BERT's own."""

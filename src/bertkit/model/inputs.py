@@ -60,6 +60,18 @@ class Inputs:
         states = encoder(self.ids, self.seen, self.segments, hidden_states=True).hidden_states
         return tuple(state.flatten(0, 1) for state in states)
 
+    def means(self, x_TD: Tensor) -> Tensor:
+        """Of vectors for every place, the mean over each sequence's tokens."""
+        if self.runs is None:
+            x_BLD = x_TD.view(*self.ids.shape, -1)
+            if self.seen is None:
+                return x_BLD.mean(1)
+            shares = self.seen / self.seen.sum(1, keepdim=True)
+            return (x_BLD * shares[:, :, None].to(x_BLD.dtype)).sum(1)
+        parts = torch.split(x_TD, [count * length for count, length in self.runs])
+        grouped = zip(parts, self.runs, strict=True)
+        return torch.cat([part.view(count, length, -1).mean(1) for part, (count, length) in grouped])
+
 
 def lay_out(sequences: Sequence[tuple[Ids, Ids]], *, packed: bool, pad_id: int) -> Inputs:
     """Token ids and segment ids of each sequence, in the given order. Packed, neighbours of one length are computed

@@ -16,6 +16,7 @@ HOMES = {
     "tag": "bertkit.tasks.tag:Tag",
     "qa": "bertkit.tasks.qa:Qa",
     "choice": "bertkit.tasks.choice:MultipleChoice",
+    "embed": "bertkit.tasks.embed:Embed",
 }
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from bertkit.tasks.classify import Classify
+from bertkit.tasks.data.text_pairs import PairExample
 from bertkit.tasks.data.texts import TextExample
+from bertkit.tasks.embed import Embed
 from bertkit.tasks.regress import Regress
 from bertkit.tasks.task import Task
 from bertkit.text.chinese import has_han
@@ -22,6 +24,7 @@ from bertkit.text.chinese import has_han
 MOST_EXAMPLES, MOST_WORDS = 20_000, 50_000
 """More are not needed to see what words alone can do."""
 Answers = list[dict[str, Any]]
+E = TypeVar("E")
 
 
 def baselines(task: Task[Any], train: Sequence[Any], dev: Sequence[Any]) -> dict[str, dict[str, float]]:
@@ -37,19 +40,26 @@ def baselines(task: Task[Any], train: Sequence[Any], dev: Sequence[Any]) -> dict
             "always the mean": task.metrics(dev, [{"score": mean}] * len(dev)),
             **_bag_of_words(task, train, dev, _words_to_numbers),
         }
+    if isinstance(task, Embed):
+        return _cosines_of_words(task, train, dev)
     return {}
 
 
 def _bag_of_words(
     task: Task[Any], train: Sequence[TextExample], dev: Sequence[TextExample], answer: Callable[..., Answers]
 ) -> dict[str, dict[str, float]]:
-    """Of many examples some are taken, by lot: files may be sorted by label."""
-    if len(train) > MOST_EXAMPLES:
-        chosen = np.random.default_rng(0).choice(len(train), MOST_EXAMPLES, replace=False)
-        train = [train[number] for number in chosen]
+    train = _some(train)
     if not any(re.search(r"\w", example.text) for example in train):
         return {}  # smileys only: there are no words
     return {"bag of words": task.metrics(dev, answer(train, dev))}
+
+
+def _some(examples: Sequence[E]) -> Sequence[E]:
+    """Of many, some that are taken by lot: files may be sorted by label."""
+    if len(examples) <= MOST_EXAMPLES:
+        return examples
+    chosen = np.random.default_rng(0).choice(len(examples), MOST_EXAMPLES, replace=False)
+    return [examples[number] for number in chosen]
 
 
 def _commonest(labels: Sequence[str], count: int) -> Answers:
@@ -76,15 +86,34 @@ def _words_to_numbers(train: Sequence[TextExample], dev: Sequence[TextExample]) 
     return [{"score": float(score)} for score in model.predict(unseen)]
 
 
-def _bags(train: Sequence[TextExample], dev: Sequence[TextExample]) -> tuple[Any, Any]:
-    """Of a pair, the words of each text, those of both, and how large a share of all that is."""
-    from scipy.sparse import csr_matrix, hstack
+def _cosines_of_words(
+    task: Embed, train: Sequence[PairExample], dev: Sequence[PairExample]
+) -> dict[str, dict[str, float]]:
+    train = _some(train)
+    if not any(re.search(r"\w", example.text) for example in train):
+        return {}
+    bag = _bag(train, pairs_of_words=False)
+    firsts, seconds = (bag.transform(texts) for texts in zip(*((each.text, each.pair) for each in dev), strict=True))
+    return {"bag of words": task.measured(dev, firsts, seconds)}
+
+
+def _bag(train: Sequence[TextExample] | Sequence[PairExample], *, pairs_of_words: bool = True) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     chinese = sum(has_han(example.text) for example in train[:1000]) > min(len(train), 1000) / 2
     way: dict[str, Any] = {"analyzer": "char"} if chinese else {"token_pattern": r"(?u)\b\w+\b"}
-    bag = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, max_features=MOST_WORDS, **way)
-    bag.fit([example.text for example in train] + [example.pair for example in train if example.pair is not None])
+    together = (1, 2) if pairs_of_words or chinese else (1, 1)
+    bag = TfidfVectorizer(ngram_range=together, sublinear_tf=True, max_features=MOST_WORDS, **way)
+    return bag.fit(
+        [example.text for example in train] + [example.pair for example in train if example.pair is not None]
+    )
+
+
+def _bags(train: Sequence[TextExample], dev: Sequence[TextExample]) -> tuple[Any, Any]:
+    """Of a pair, the words of each text, those of both, and how large a share of all that is."""
+    from scipy.sparse import csr_matrix, hstack
+
+    bag = _bag(train)
 
     def of(examples: Sequence[TextExample]) -> Any:
         first = bag.transform([example.text for example in examples])

@@ -86,6 +86,10 @@ class Task(ABC, Generic[E]):
     """So many tokens are read at once unless the user says otherwise, or the model can read fewer."""
     head_name: ClassVar[str] = "classifier"
     """What transformers calls the head's matrix."""
+    whole_batches: ClassVar[bool] = False
+    """Whether the loss compares the examples of a batch, so that all of them must be in one pass."""
+    answers_untrained: ClassVar[bool] = False
+    """Whether the model has answers before it is trained, which the trained one must beat."""
 
     @classmethod
     @abstractmethod
@@ -106,14 +110,27 @@ class Task(ABC, Generic[E]):
     def check(self, examples: Sequence[E]) -> None:
         """Refuse examples of a dev file that this task cannot be measured on: labels that training never saw."""
 
+    def measured_on(self, examples: Sequence[E]) -> Self:  # noqa: ARG002
+        """The task with the metrics that suit these examples, where there are several."""
+        return self
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a user should be told of how the examples are taken."""
+        return []
+
     @property
     @abstractmethod
     def main_metric(self) -> str:
         """By which the best epoch and the best seed are chosen; higher is better."""
 
-    @abstractmethod
     def tally(self, example: E, answer: Mapping[str, Any]) -> tuple[float, ...]:
         """Numbers of which the sums over all examples decide the main metric."""
+        raise NotImplementedError
+
+    def tallies(self, examples: Sequence[E], answers: Sequence[Mapping[str, Any]]) -> list[tuple[float, ...]]:
+        """The tally of each, where it can be had of one by itself; ranks among all cannot."""
+        return [self.tally(example, answer) for example, answer in zip(examples, answers, strict=True)]
 
     @abstractmethod
     def from_tallies(self, sums: Sequence[float]) -> float:

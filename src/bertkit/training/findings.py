@@ -11,6 +11,8 @@ import numpy as np
 from bertkit.report.fit_page import FitFacts, Mistake
 from bertkit.tasks.baselines import baselines
 from bertkit.tasks.classify import Classify
+from bertkit.tasks.data.text_pairs import PairExample
+from bertkit.tasks.embed import Embed
 from bertkit.tasks.regress import Regress
 from bertkit.tasks.task import Task
 from bertkit.training.fit import FitSettings, Fitted
@@ -23,7 +25,7 @@ Answers = Sequence[Mapping[str, Any]]
 def interval(task: Task[Any], examples: Sequence[Any], answers: Answers, seed: int = 0) -> tuple[float, float]:
     """Where the main metric lies with 95 % confidence: the middle of what it is on sets drawn from these examples, as
     many, with some twice and some not at all (the bootstrap)."""
-    tallies = np.array([task.tally(example, answer) for example, answer in zip(examples, answers, strict=True)])
+    tallies = np.array(task.tallies(examples, answers))
     generator = np.random.default_rng(seed)
     times = generator.multinomial(len(examples), np.full(len(examples), 1 / len(examples)), size=RESAMPLES)
     found = [task.from_tallies(sums) for sums in (times @ tallies).tolist()]
@@ -42,9 +44,12 @@ def findings(
     seeds: Sequence[float],
     settings: FitSettings,
     notes: Sequence[str],
+    before: Mapping[str, float] | None = None,
 ) -> FitFacts:
+    """`before` is what the model reached untrained, if it can answer at all then."""
     metrics = dict(fitted.best.metrics)
-    others = baselines(task, train, dev)
+    others = {"the vectors before training": before} if before is not None else {}
+    others |= baselines(task, train, dev)
     confusion = _confusion(task, dev, answers)
     return FitFacts(
         name=name,
@@ -76,6 +81,8 @@ def _confusion(task: Task[Any], dev: Sequence[Any], answers: Answers) -> Any:
 
 def _mistakes(task: Task[Any], dev: Sequence[Any], answers: Answers) -> list[Mistake]:
     """Those the model was most sure of, or, of numbers, those that are off most."""
+    if isinstance(task, Embed):
+        return _out_of_order(dev, answers) if task.by_score else _found_late(task, dev, answers)
     found: list[tuple[float, Mistake]] = []
     for example, answer in zip(dev, answers, strict=True):
         if isinstance(task, Classify) and not task.multi_label:
@@ -89,6 +96,34 @@ def _mistakes(task: Task[Any], dev: Sequence[Any], answers: Answers) -> list[Mis
             )
     found.sort(key=lambda pair: -pair[0])
     return [mistake for _, mistake in found[:MISTAKES]]
+
+
+def _out_of_order(dev: Sequence[PairExample], answers: Answers) -> list[Mistake]:
+    """Pairs whose cosine is further up or down among all cosines than their score is among all scores."""
+    from scipy.stats import rankdata
+
+    scores, cosines = [example.right for example in dev], [answer["cosine"] for answer in answers]
+    off = np.abs(rankdata(scores) - rankdata(cosines))
+    return [
+        Mistake(_text(dev[number]), f"{scores[number]:g}", f"cosine {cosines[number]:.3f}", None, dev[number].place)
+        for number in np.argsort(-off, kind="stable")[:MISTAKES].tolist()
+    ]
+
+
+def _found_late(task: Embed, dev: Sequence[PairExample], answers: Answers) -> list[Mistake]:
+    """Texts to which many others were nearer than the one that belongs to them."""
+    ranks, nearest = task.searched(dev, answers)
+    worst = [number for number in np.argsort(-ranks, kind="stable")[:MISTAKES].tolist() if ranks[number] > 1]
+    return [
+        Mistake(
+            dev[number].text,
+            dev[number].pair,
+            f"{dev[nearest[number]].pair}  (the right one came as number {ranks[number]:,})",
+            None,
+            dev[number].place,
+        )
+        for number in worst
+    ]
 
 
 def _text(example: Any) -> str:
@@ -127,4 +162,6 @@ def _advice(
         )
     if task.name == "classify" and metrics.get("f1_macro", 1.0) < metrics.get("accuracy", 0.0) - 0.1:
         lines.append("Rare labels are found worse than common ones: try --class-weights, or more examples of them.")
+    if isinstance(task, Embed) and task.scores is None and settings.batch < 64:
+        lines.append(f"A larger batch has more texts to tell the right one from: try --batch {2 * settings.batch}.")
     return lines or ["Nothing stands out. More examples help most; --layer-decay 0.9 and --seeds 5 sometimes do."]

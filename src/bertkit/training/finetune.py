@@ -104,6 +104,8 @@ def read_examples(request: FinetuneRequest, max_length: int, notes: list[str]) -
         task = kind.for_examples(train, max_length=max_length, **request.options)
         train, dev = _held_out(kind, train, request, notes)
     task.check(dev)
+    task = task.measured_on(dev)
+    notes += task.remarks
     if twice := in_both(train, dev, kind.content):
         notes.append(
             f"{twice:,} of the {len(dev):,} dev examples are in the training data too, so the score is too good"
@@ -163,11 +165,16 @@ def finetune(
     provenance = _provenance(request, settings)
     best: tuple[float, FineTuned, Fitted] | None = None
     scores = []
+    before: dict[str, float] | None = None
     for number in range(request.seeds):
         watcher.began_seed(number + 1, request.seeds)
         seed = request.seed + number
         model = new_model(folder, examples.task, request, seed).to(device)
         scorer = Scorer(model, examples.task, tokenizer, precision=machine.precision)
+        if before is None and examples.task.answers_untrained:
+            before = measure(scorer, examples.dev, dev)
+            main = examples.task.main_metric
+            watcher.said(f"before training: {main.replace('_', ' ')} {before[main]:.4f}")
         fitted = fit(
             model,
             examples.task,
@@ -199,6 +206,7 @@ def finetune(
         seeds=scores,
         settings=settings,
         notes=notes,
+        before=before,
     )
     files: dict[str, str | bytes] = {"report.html": fit_page(facts)}
     if facts.confusion is not None:

@@ -150,6 +150,11 @@ class _Fitting:
         self.seed, self.pad_id, self.precision, self.watcher = seed, pad_id, precision, watcher
         self.device = next(model.parameters()).device
         self.budget = TOKENS_AT_ONCE
+        if task.whole_batches and settings.batch < 2:
+            raise UsageError(
+                f"batches of {settings.batch} for the task {task.name}",
+                "It learns by comparing the examples of a batch: give --batch 2 or more.",
+            )
         prepare(model, settings.transfer)
         learn_used_words(model, units, pad_id)
         groups = parameter_groups(model, settings.transfer, rate=settings.learning_rate, decay=settings.weight_decay)
@@ -186,7 +191,7 @@ class _Fitting:
             except RuntimeError as problem:
                 if not out_of_memory(problem):
                     raise
-                self._halve(problem)
+                self._halve(problem, units)
         norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip or math.inf))
         if not (math.isfinite(loss) and math.isfinite(norm)):
             self._refuse(loss, norm)
@@ -201,7 +206,8 @@ class _Fitting:
     def _gradients(self, units: Sequence[Unit]) -> float:
         self.optimizer.zero_grad()
         loss = 0.0
-        for number, part in enumerate(passes(units, self.budget)):
+        parts = [list(units)] if self.task.whole_batches else passes(units, self.budget)
+        for number, part in enumerate(parts):
             torch.manual_seed(key("fit", self.seed, self.step, number) >> 1)
             batch = self.task.batch(part, packed=self.device.type == "cpu", pad_id=self.pad_id).to(self.device)
             with autocast(self.device.type, self.precision):
@@ -220,7 +226,13 @@ class _Fitting:
                 "Give a lower --learning-rate.",
             )
 
-    def _halve(self, problem: RuntimeError) -> None:
+    def _halve(self, problem: RuntimeError, units: Sequence[Unit]) -> None:
+        if self.task.whole_batches:
+            raise MemoryLimitError(
+                f"out of memory with a batch of {len(units)} examples, {sum(map(_tokens, units)):,} tokens",
+                f"For the task {self.task.name} a batch cannot be cut, since its examples are compared with each other:"
+                " give a smaller --batch or --max-length.",
+            ) from problem
         longest = max(len(features.ids) for unit in self.units for features in unit)
         if self.budget <= longest:
             raise MemoryLimitError(

@@ -71,6 +71,11 @@ def prepare(model: FineTuned, transfer: Transfer) -> None:
         if transfer.last_layers > layers:
             raise UsageError(f"the last {transfer.last_layers} layers", f"The model has {layers}.")
         deepest = transfer.last_layers
+    if not deepest and not model.has_head:
+        raise UsageError(
+            "nothing is left to learn: there is no head, and all layers stay as they are",
+            "For sentence vectors choose --last-layers N, --gradual or --lora R.",
+        )
     for name, parameter in model.named_parameters():
         encoder_of_frozen = transfer.frozen and name.startswith("bert.encoder.")
         parameter.requires_grad = depth_of(name, layers) <= deepest and not encoder_of_frozen
@@ -81,10 +86,12 @@ def prepare(model: FineTuned, transfer: Transfer) -> None:
 
 
 def unfreeze(model: FineTuned, epoch: int) -> None:
-    """What learns in an epoch of gradual unfreezing: the head in the first, then a layer more in each."""
+    """What learns in an epoch of gradual unfreezing: the head in the first, or the last layer where there is no head,
+    then a layer more in each."""
     layers = model.bert.config.num_hidden_layers
+    deepest = epoch if model.has_head else epoch + 1
     for name, parameter in model.named_parameters():
-        parameter.requires_grad = depth_of(name, layers) <= epoch
+        parameter.requires_grad = depth_of(name, layers) <= deepest
 
 
 def parameter_groups(model: FineTuned, transfer: Transfer, *, rate: float, decay: float) -> list[dict[str, Any]]:

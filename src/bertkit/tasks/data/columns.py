@@ -35,16 +35,33 @@ USUAL = {
     ),
     "pair": ("pair", "sentence2", "text_b", "#2 string", "hypothesis", "question2"),
     "label": ("label", "labels", "gold_label", "class", "category", "target", "quality", "sentiment", "is_duplicate"),
-    "score": ("score", "similarity", "label", "target", "rating", "stars", "value"),
+    "score": (
+        "score",
+        "similarity",
+        "label",
+        "target",
+        "rating",
+        "stars",
+        "value",
+        "gold_label",
+        "quality",
+        "is_duplicate",
+    ),
+    "negative": ("negative", "hard_negative", "negatives", "neg"),
 }
 """What columns are usually called, whatever the case; the first that is there counts."""
 
 
 def find_columns(
-    table: Table, rows: Sequence[Row], wanted: Mapping[str, bool], given: Mapping[str, str], notes: list[str]
+    table: Table,
+    rows: Sequence[Row],
+    wanted: Mapping[str, bool],
+    given: Mapping[str, str],
+    notes: list[str],
+    pairs: Sequence[tuple[str, str]] = PAIRS,
 ) -> dict[str, str]:
     """For each part of an example its column. `wanted` says of each whether there must be one; `given` are the user's
-    own words, which are never overruled."""
+    own words, which are never overruled; `pairs` are usual names for two texts."""
     found: dict[str, str] = {}
     for part, name in given.items():
         if name not in table.columns:
@@ -56,7 +73,7 @@ def find_columns(
         found[part] = name
     guessed: dict[str, str] = {}
     if "pair" in wanted and not {"text", "pair"} & found.keys():
-        guessed.update(_usual_pair(table.columns))
+        guessed.update(_usual_pair(table.columns, pairs))
     for part in wanted:
         if part in found or part in guessed:
             continue
@@ -78,9 +95,9 @@ def find_columns(
     return {**found, **guessed}
 
 
-def _usual_pair(names: Sequence[str]) -> dict[str, str]:
+def _usual_pair(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     lowered = {name.strip().lower(): name for name in reversed(names)}
-    both = next((pair for pair in PAIRS if pair[0] in lowered and pair[1] in lowered), None)
+    both = next((pair for pair in pairs if pair[0] in lowered and pair[1] in lowered), None)
     return {} if both is None else {"text": lowered[both[0]], "pair": lowered[both[1]]}
 
 
@@ -106,6 +123,8 @@ def _by_content(missing: Sequence[str], table: Table, rows: Sequence[Row], taken
             fewest = min(full, key=full.__getitem__, default=None)
             if fewest is not None and (part == "score" or full[fewest] <= max(2, len(rows) // 5)):
                 found[part] = fewest
+    if {"text", "pair"} <= found.keys():  # both only guessed: the first is the one that stands first
+        found["text"], found["pair"] = sorted((found["text"], found["pair"]), key=table.columns.index)
     return found
 
 
