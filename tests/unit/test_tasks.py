@@ -17,6 +17,7 @@ from bertkit.inference.scoring import Scorer
 from bertkit.model.bert import Bert
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.model.presets import bert_tiny
+from bertkit.report.learning_picture import draw_learning_curve
 from bertkit.tasks import task_called
 from bertkit.tasks.baselines import baselines
 from bertkit.tasks.choice import ChoiceExample, MultipleChoice
@@ -28,6 +29,7 @@ from bertkit.tasks.scores import classification_scores, multi_label_scores, regr
 from bertkit.tasks.task import Reading, Task
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.training.fit import FitSettings, FitWatcher, fit, passes
+from bertkit.training.learning_curve import Point, learning_curve
 from bertkit.training.transfer import Transfer, depth_of, merge_lora, parameter_groups, prepare
 
 WORDS = ("class", "import", "return", "value")
@@ -457,3 +459,44 @@ def test_wrong_choices_are_told(tmp_path: Path, content: str, told: str):
     with pytest.raises(InputError) as problem:
         choice_file(tmp_path, content)
     assert told in str(problem.value)
+
+
+def test_few_examples_are_passed_over_more_often_and_narrow_models_learn_faster():
+    wide = FitSettings.usual(width=768, units=10_000)
+    assert wide == FitSettings()
+    assert FitSettings.usual(width=768, units=100).epochs == 20
+    assert FitSettings.usual(width=768, units=1000).epochs == 5
+    rates = [FitSettings.usual(width=width, units=10_000).learning_rate for width in (1024, 768, 384, 128)]
+    assert rates == sorted(rates)
+    assert rates[2] == pytest.approx(1.41e-4, rel=0.01)
+    assert FitSettings.usual(width=128, units=10, transfer=Transfer(frozen=True)).learning_rate == 1e-3
+    chosen = FitSettings.usual(width=128, units=10, epochs=2, learning_rate=1e-5, batch=4)
+    assert (chosen.epochs, chosen.learning_rate, chosen.batch) == (2, 1e-5, 4)
+
+
+def test_a_learning_curve_has_both_starts_and_draws_each_set_into_the_next(
+    english: list[str], tokenizer: Tokenizer, tiny_folder: Path, tmp_path: Path
+):
+    examples = sentences(english, 40)
+    task = Classify.for_examples(examples, max_length=24)
+    said: list[Point] = []
+    points = learning_curve(
+        tiny_folder, task, examples[:30], examples[30:], sizes=[8, 30], settings=FAST, seeds=2, said=said.append
+    )
+    assert points == said
+    assert [(point.start, point.examples) for point in points] == [
+        ("pretrained", 8), ("random", 8), ("pretrained", 30), ("random", 30),
+    ]  # fmt: skip
+    assert all(len(point.scores) == 2 and all(0 <= score <= 1 for score in point.scores) for point in points)
+    draw_learning_curve(points, "accuracy", "A task", tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_a_dev_set_the_last_epoch_is_kept(english: list[str], tokenizer: Tokenizer):
+    examples = sentences(english, 8)
+    task = Classify.for_examples(examples, max_length=24)
+    model = small(tokenizer, task)
+    units = [unit for features in task.encode(examples, tokenizer) for unit in task.units(features)]
+    fitted = fit(model, task, units, None, FitSettings(epochs=3, batch=4), seed=0, pad_id=0)
+    assert fitted.best is fitted.epochs[-1]
+    assert fitted.best.number == 3
