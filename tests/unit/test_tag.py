@@ -230,7 +230,7 @@ def test_text_with_spaces_in_a_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("EU rejects it .\n\nPeter\n", [("EU", "rejects", "it", "."), ("Peter",)]),
+        ("EU rejects it .\n\n \nPeter\n", [("EU", "rejects", "it", "."), (), (), ("Peter",)]),
         ("我在北京，1998年\n", [tuple("我在北京，1998年")]),
         ("EU\nrejects\n\nPeter\n", [("EU", "rejects"), ("Peter",)]),
         ("EU X O\nit Y O\n\nPeter Z B-PER\n", [("EU", "it"), ("Peter",)]),
@@ -242,7 +242,7 @@ def test_without_tags_a_line_is_a_sentence_or_a_word(
     tmp_path: Path, content: str, words: list[tuple[str, ...]] | None
 ) -> None:
     found = [example.words for example in read(written(tmp_path, content), labelled=False)]
-    assert found == (words if words is not None else [tuple(line) for line in content.split()])
+    assert found == (words if words is not None else [tuple(line) for line in content.splitlines()])
     assert all(example.tags is None for example in read(written(tmp_path, content), labelled=False))
 
 
@@ -282,6 +282,7 @@ def test_python_values() -> None:
         ('{"words": ["EU", "is"], "tags": ["O"]}', "a.jsonl", "line 1: 2 words, .*'is'.*, and 1 tags"),
         ('{"words": [], "tags": []}', "a.jsonl", "line 1: 'words' has no words"),
         ('{"words": ["EU"], "tags": [null]}', "a.jsonl", "line 1, word 1: the label is None"),
+        ('{"words": ["EU", " "], "tags": ["O", "O"]}', "a.jsonl", "line 1: word 2 of 'words' is empty"),
         ('{"words": ["EU", 3], "tags": ["O", "O"]}', "a.jsonl", "line 1: word 2 of 'words' is 3"),
         ('{"words": 3, "tags": []}', "a.jsonl", "line 1: 'words' is 3.*list of words"),
         ('{"words": ["EU"], "tags": {}}', "a.jsonl", "line 1: 'tags' is {}.*list of tags"),

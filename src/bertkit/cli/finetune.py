@@ -25,6 +25,9 @@ def finetune(
     pair: Annotated[str | None, typer.Option(help="The column with the second text, if there is one.")] = None,
     label: Annotated[str | None, typer.Option(help="The column with the label.")] = None,
     score: Annotated[str | None, typer.Option(help="regress: the column with the number.")] = None,
+    question: Annotated[
+        str | None, typer.Option(help="qa: the column with the question; --text is the passage, --label the answers.")
+    ] = None,
     endings: Annotated[str | None, typer.Option(help="choice: the columns with the endings, as a,b,c.")] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the examples.")] = 3,
     batch: Annotated[int, typer.Option(min=1, help="Examples of a step.")] = 32,
@@ -111,7 +114,7 @@ def finetune(
             delimiter=delimiter,
             columns=tuple(columns.split(",")) if columns else None,
             encoding=encoding,
-            names=names_given(text=text, pair=pair, label=label, score=score, endings=endings),
+            names=names_given(text=text, pair=pair, label=label, score=score, question=question, endings=endings),
         ),
         options=options,
         head={"mix": mix, "lstm": lstm},

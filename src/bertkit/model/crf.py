@@ -79,7 +79,7 @@ class Crf(nn.Module):
             count = len(from_AK)
             tags_B = torch.cat([from_AK.gather(1, tags_B[:count, None])[:, 0], tags_B[count:]])
             tags_N[places_B[:count] + step] = tags_B[:count]
-        for number, tags in zip(order, tags_N.cpu().split(lengths.tolist()), strict=True):
+        for number, tags in zip(order, torch.split(tags_N, lengths.tolist()), strict=True):
             found[number] = tags.tolist()
         return found
 

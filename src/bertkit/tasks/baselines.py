@@ -21,6 +21,8 @@ from bertkit.text.chinese import has_han
 
 MOST_EXAMPLES, MOST_WORDS = 20_000, 50_000
 """More are not needed to see what words alone can do."""
+MOST_CLASSES, MOST_WEIGHTS = 200, 5_000_000
+"""Beyond that the linear model takes longer than the one that it is beside, and gigabytes."""
 Answers = list[dict[str, Any]]
 
 
@@ -29,7 +31,7 @@ def baselines(task: Task[Any], train: Sequence[Any], dev: Sequence[Any]) -> dict
     if isinstance(task, Classify) and not task.multi_label:
         return {
             "the commonest label": task.metrics(dev, _commonest([task.truth(each) for each in train], len(dev))),
-            **_bag_of_words(task, train, dev, _words_to_labels),
+            **(_bag_of_words(task, train, dev, _words_to_labels) if len(task.classes) <= MOST_CLASSES else {}),
         }
     if isinstance(task, Regress):
         mean = float(np.mean([example.right for example in train]))
@@ -60,10 +62,10 @@ def _words_to_labels(train: Sequence[TextExample], dev: Sequence[TextExample]) -
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=10.0, max_iter=1000)
-    seen, unseen = _bags(train, dev)
     labels = [Classify.truth(example) for example in train]
     if len(set(labels)) == 1:
         return _commonest(labels, len(dev))
+    seen, unseen = _bags(train, dev, min(MOST_WORDS, MOST_WEIGHTS // len(set(labels))))
     model.fit(seen, labels)
     return [{"label": str(label)} for label in model.predict(unseen)]
 
@@ -76,14 +78,14 @@ def _words_to_numbers(train: Sequence[TextExample], dev: Sequence[TextExample]) 
     return [{"score": float(score)} for score in model.predict(unseen)]
 
 
-def _bags(train: Sequence[TextExample], dev: Sequence[TextExample]) -> tuple[Any, Any]:
+def _bags(train: Sequence[TextExample], dev: Sequence[TextExample], words: int = MOST_WORDS) -> tuple[Any, Any]:
     """Of a pair, the words of each text, those of both, and how large a share of all that is."""
     from scipy.sparse import csr_matrix, hstack
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     chinese = sum(has_han(example.text) for example in train[:1000]) > min(len(train), 1000) / 2
     way: dict[str, Any] = {"analyzer": "char"} if chinese else {"token_pattern": r"(?u)\b\w+\b"}
-    bag = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, max_features=MOST_WORDS, **way)
+    bag = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, max_features=words, **way)
     bag.fit([example.text for example in train] + [example.pair for example in train if example.pair is not None])
 
     def of(examples: Sequence[TextExample]) -> Any:

@@ -72,6 +72,11 @@ class Tag(Task[TagExample]):
     @classmethod
     def for_examples(cls, examples: Sequence[TagExample], **options: Any) -> Self:
         found = {tag for example in examples for tag in example.tags or ()}
+        if len(found) == 1:
+            raise InputError(
+                f"{examples[0].place}: there is only one tag in the training data, {min(found)!r}",
+                "Is that the right column? A tagger needs at least two.",
+            )
         if not marks_spans(found):
             return cls(tags=in_order(found), **{"scheme": PLAIN, **options})
         # A type whose spans all have one word here may have longer ones elsewhere.

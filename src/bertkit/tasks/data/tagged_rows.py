@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bertkit.errors import InputError, nearest, shortened
+from bertkit.tasks.data.columns import require_columns, shown
 from bertkit.tasks.data.rows import Table
 from bertkit.tasks.data.texts import label_of
 from bertkit.text.chinese import HAN
@@ -42,12 +43,7 @@ def record_sentences(
 ) -> Iterator[tuple[str, list[str], list[str] | None]]:
     """For each record its place, its words and its tags."""
     named = {part: names[key] for part in ("word", "tag") for key in _spellings(part) if key in names}
-    for name in named.values():
-        if name not in table.columns:
-            raise InputError(
-                f"{table.source.name} has no column {name!r}",
-                f"{nearest(name, table.columns)} There are: {_shown(table.columns)}.".strip(),
-            )
+    require_columns(table, named.values())
     usual = WORDS if labelled else (*WORDS, *TEXTS)
     word_column = named.get("word") or _found(table, usual, "words", notes)
     tag_column = (named.get("tag") or _found(table, TAGS, "tags", notes)) if labelled else None
@@ -76,15 +72,11 @@ def _found(table: Table, usual: Sequence[str], what: str, notes: list[str]) -> s
         hint = next((hint for name in usual if (hint := nearest(name, table.columns))), "")
         raise InputError(
             f"{table.source.name}: no column is called {' or '.join(map(repr, usual))}, for the {what}",
-            f"{hint} There are: {_shown(table.columns)}.".strip(),
+            f"{hint} There are: {shown(table.columns)}.".strip(),
         )
     if found.lower() != what:
         notes.append(f"{table.source.name}: taken for granted that the {what} are in {found!r}")
     return found
-
-
-def _shown(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:12]))
 
 
 def words_of(value: Any, place: str, column: str, whole: bool = False) -> list[str]:
@@ -96,6 +88,8 @@ def words_of(value: Any, place: str, column: str, whole: bool = False) -> list[s
     for number, word in enumerate(value, 1):
         if not isinstance(word, str):
             raise InputError(f"{place}: word {number} of {column!r} is {shortened(word)}", "It must be text.")
+        if not word.strip(" "):
+            raise InputError(f"{place}: word {number} of {column!r} is empty", "Fill it in, or remove it and its tag.")
     if not value:
         raise InputError(f"{place}: {column!r} has no words", "Remove the record or fill it in.")
     return list(value)
