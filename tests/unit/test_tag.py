@@ -330,7 +330,7 @@ def test_a_tag_only_in_dev_is_refused() -> None:
     task = Tag.for_examples(ONE)
     task.check([TagExample("dev, line 1", ("a", "b"), ("B-ORG", "I-ORG"))])
     for tag in ("B-ORGS", "NN"):
-        with pytest.raises(InputError, match=f"dev, line 7: the tag '{tag}', of 'b', is not among") as caught:
+        with pytest.raises(InputError, match=f"dev, line 7, word 2: the tag '{tag}', of 'b', is not among") as caught:
             task.check([TagExample("dev, line 7", ("a", "b"), ("O", tag))])
         assert ("Did you mean 'B-ORG'?" in str(caught.value)) == (tag == "B-ORGS")
 

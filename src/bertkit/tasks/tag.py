@@ -20,7 +20,7 @@ from bertkit.model.crf import NO_TAG
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
 from bertkit.tasks.data.conll import TagExample, read_sentences
-from bertkit.tasks.data.tagged_rows import TEXTS, WORDS, joined, words_of
+from bertkit.tasks.data.tagged_rows import TEXTS, WORDS, is_chinese, joined, words_of
 from bertkit.tasks.data.texts import in_order
 from bertkit.tasks.schemes import IOB2, OUTSIDE, PLAIN, entities, marks_spans, parted
 from bertkit.tasks.tag_scores import span_scores, word_scores
@@ -88,11 +88,12 @@ class Tag(Task[TagExample]):
         # Others' models may mark the same spans in another way.
         known = set(self.tags) if self.scheme == PLAIN else {parted(tag)[1] for tag in self.tags}
         for example in examples:
-            for word, tag in zip(example.words, example.tags or (), strict=False):
+            for number, (word, tag) in enumerate(zip(example.words, example.tags or (), strict=False), 1):
                 if (tag if self.scheme == PLAIN else parted(tag)[1]) not in known or self._is_alien(tag):
                     there = ", ".join(map(repr, self.tags[:12]))
                     raise InputError(
-                        f"{example.place}: the tag {tag!r}, of {shortened(word)}, is not among those of training",
+                        f"{example.place}, word {number}: the tag {tag!r}, of {shortened(word)}, is not among those of"
+                        " training",
                         f"{nearest(tag, self.tags)} There are: {there}.".strip(),
                     )
 
@@ -194,8 +195,9 @@ class Tag(Task[TagExample]):
         tags = [self.tags[number] for number in numbers]
         answer: dict[str, Any] = {"words": list(example.words), "tags": tags}
         if self.scheme != PLAIN:
+            chinese = is_chinese(example.words)
             answer["entities"] = [
-                {"type": type_, "start": start, "end": stop, "text": joined(example.words[start:stop], example.words)}
+                {"type": type_, "start": start, "end": stop, "text": joined(example.words[start:stop], chinese)}
                 for type_, start, stop in entities(tags)
             ]
         return answer

@@ -31,11 +31,13 @@ def split_words(text: str) -> list[str]:
     return [word for part in parts for word in (part if _HAN.search(part) else [part])]
 
 
-def joined(words: Sequence[str], sentence: Sequence[str]) -> str:
-    """Some words of a sentence as text: what split_words took apart is put together again."""
-    if all(len(word) == 1 for word in words) and any(map(_HAN.match, sentence)):
-        return "".join(words)
-    return " ".join(words)
+def is_chinese(words: Sequence[str]) -> bool:
+    return any(map(_HAN.match, words))
+
+
+def joined(words: Sequence[str], chinese: bool) -> str:
+    """Some words of a sentence as text: of a Chinese one, what split_words took apart is put together again."""
+    return ("" if chinese and all(len(word) == 1 for word in words) else " ").join(words)
 
 
 def record_sentences(
