@@ -246,7 +246,10 @@ def test_what_is_wrong_is_said_with_file_place_and_remedy(tmp_path: Path, conten
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"question": "Why?", "contxt": "c", "answers": []}, "no column is plainly the context. Call it 'context'"),
+        (
+            {"question": "Why?", "contxt": "c", "answers": []},
+            "no column is plainly the context. Did you mean 'contxt'? Call it 'context'",
+        ),
         ({"question": "Why?", "context": "c"}, "no column is plainly the answers"),
         ({"question": "Why?", "context": "c", "answers": ["d"], "id": 7}, "line 1, question '7': the answer 'd'"),
     ],

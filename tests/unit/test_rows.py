@@ -142,6 +142,63 @@ def test_plain_text_keeps_answers_and_lines_in_step(tmp_path: Path):
     assert [example.text for example in examples] == ["one", "two"]
     with pytest.raises(InputError, match="line 2: no text on it"):
         read(tmp_path, "one\n\nthree\n", "a.txt", labelled=False)
+    with pytest.raises(InputError, match=r"a\.txt holds no text"):
+        read(tmp_path, "\n \n", "a.txt", labelled=False)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_no_line_of_one_column_is_lost(tmp_path: Path, name: str):
+    for first in ("Good value", "text", "review_text"):
+        examples, notes = read(tmp_path, f"{first}\nbad import\n", name, labelled=False)
+        known = first == "text"
+        assert [example.text for example in examples] == [*([] if known else [first]), "bad import"]
+        assert known or f"the first line, {first!r}, is taken for a text" in notes[0]
+    examples, _ = read(tmp_path, "review_text\nbad import\n", name, labelled=False, names={"text": "review_text"})
+    assert [example.text for example in examples] == ["bad import"], "who names it says that it is a header"
+
+
+def test_a_first_line_of_unknown_names_is_said_to_be_taken_for_a_header(tmp_path: Path):
+    examples, notes = read(tmp_path, "good value,pos\nbad import,neg\n", labelled=False)
+    assert len(examples) == 1
+    assert "the first line, 'good value, pos', is taken for the names of columns" in notes[0]
+    assert "--columns" in notes[0]
+    assert not any("first line" in note for note in read(tmp_path, "text,x\na,b\n", labelled=False)[1])
+
+
+def test_tables_that_were_joined_are_told_from_one_without_a_header(tmp_path: Path):
+    with pytest.raises(InputError, match="line 4: the header once more"):
+        read(tmp_path, "text,label\na,x\nb,y\n" * 2)
+
+
+def test_half_a_pair_is_not_read_alone(tmp_path: Path):
+    content = "sentence1,sentense2,label\na,b,x\n"
+    with pytest.raises(InputError, match=r"'sentence1' and no 'sentence2'\. Did you mean 'sentense2'"):
+        read(tmp_path, content)
+    assert read(tmp_path, content, names={"text": "sentence1"})[0][0].pair is None
+
+
+def test_a_score_is_guessed_among_numbers_only(tmp_path: Path):
+    rows = "".join(f"text number {n},a,{n / 7:.2f}\n" for n in range(20))
+    examples, _ = read(tmp_path, f"text,split,stars given\n{rows}b,b,1\n", task=Regress)
+    assert examples[7].right == 1.0
+    with pytest.raises(InputError, match="no column is plainly the score"):
+        read(tmp_path, "text,name\na,b\nc,d\n", task=Regress)
+    with pytest.raises(InputError, match="line 3: the score is '1e300', too large"):
+        read(tmp_path, "text,score\na,1\nb,1e300\n", task=Regress)
+
+
+def test_odd_labels_and_texts_are_said(tmp_path: Path):
+    _, notes = read(tmp_path, "text,label\na<br />b,Pos\nb,pos\nc,neg\n")
+    assert any("1 texts have HTML in them, such as '<br />'" in note for note in notes)
+    assert any("'Pos' and 'pos' differ only in case" in note for note in notes)
+
+
+def test_one_label_for_all_is_refused_where_there_may_be_several_too():
+    all_alike = [TextExample("a.csv, line 2", "x", None, "a")] * 3
+    for several in (False, True):
+        with pytest.raises(InputError, match=r"a\.csv, line 2: there is only one label in the training data, 'a'"):
+            Classify.for_examples(all_alike, multi_label=several)
+    Classify.for_examples([*all_alike, TextExample("", "y", None, "")], multi_label=True)
 
 
 def test_columns_can_be_named(tmp_path: Path):

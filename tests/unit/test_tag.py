@@ -6,6 +6,7 @@ import copy
 import gzip
 import itertools
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 from bertkit.errors import BertkitError, InputError, UsageError
 from bertkit.inference.scoring import Scorer
 from bertkit.model.bert import Bert
-from bertkit.model.crf import Crf
+from bertkit.model.crf import NO_TAG, Crf
 from bertkit.model.fine_tuned import FineTuned
 from bertkit.tasks.data.conll import TagExample, looks_like_columns
 from bertkit.tasks.schemes import Entity, entities, from_entities, recognise, to_iob2
@@ -229,7 +230,7 @@ def test_text_with_spaces_in_a_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("EU rejects it .\n\nPeter\n", [("EU", "rejects", "it", "."), ("Peter",)]),
+        ("EU rejects it .\n\n \nPeter\n", [("EU", "rejects", "it", "."), (), (), ("Peter",)]),
         ("我在北京，1998年\n", [tuple("我在北京，1998年")]),
         ("EU\nrejects\n\nPeter\n", [("EU", "rejects"), ("Peter",)]),
         ("EU X O\nit Y O\n\nPeter Z B-PER\n", [("EU", "it"), ("Peter",)]),
@@ -241,7 +242,7 @@ def test_without_tags_a_line_is_a_sentence_or_a_word(
     tmp_path: Path, content: str, words: list[tuple[str, ...]] | None
 ) -> None:
     found = [example.words for example in read(written(tmp_path, content), labelled=False)]
-    assert found == (words if words is not None else [tuple(line) for line in content.split()])
+    assert found == (words if words is not None else [tuple(line) for line in content.splitlines()])
     assert all(example.tags is None for example in read(written(tmp_path, content), labelled=False))
 
 
@@ -281,6 +282,7 @@ def test_python_values() -> None:
         ('{"words": ["EU", "is"], "tags": ["O"]}', "a.jsonl", "line 1: 2 words, .*'is'.*, and 1 tags"),
         ('{"words": [], "tags": []}', "a.jsonl", "line 1: 'words' has no words"),
         ('{"words": ["EU"], "tags": [null]}', "a.jsonl", "line 1, word 1: the label is None"),
+        ('{"words": ["EU", " "], "tags": ["O", "O"]}', "a.jsonl", "line 1: word 2 of 'words' is empty"),
         ('{"words": ["EU", 3], "tags": ["O", "O"]}', "a.jsonl", "line 1: word 2 of 'words' is 3"),
         ('{"words": 3, "tags": []}', "a.jsonl", "line 1: 'words' is 3.*list of words"),
         ('{"words": ["EU"], "tags": {}}', "a.jsonl", "line 1: 'tags' is {}.*list of tags"),
@@ -328,7 +330,7 @@ def test_a_tag_only_in_dev_is_refused() -> None:
     task = Tag.for_examples(ONE)
     task.check([TagExample("dev, line 1", ("a", "b"), ("B-ORG", "I-ORG"))])
     for tag in ("B-ORGS", "NN"):
-        with pytest.raises(InputError, match=f"dev, line 7: the tag '{tag}', of 'b', is not among") as caught:
+        with pytest.raises(InputError, match=f"dev, line 7, word 2: the tag '{tag}', of 'b', is not among") as caught:
             task.check([TagExample("dev, line 7", ("a", "b"), ("O", tag))])
         assert ("Did you mean 'B-ORG'?" in str(caught.value)) == (tag == "B-ORGS")
 
@@ -387,28 +389,95 @@ def test_words_are_read_as_the_text_is(tokenizer: Tokenizer, english: list[str])
         assert flat == tokenizer.encode_ids([" ".join(words)])[0][1:-1]
 
 
-@given(st.integers(1, 4), st.integers(2, 3), st.integers(0, 1000))
-@settings(deadline=None, max_examples=25)
-def test_loss_and_best_equal_enumeration(length: int, tags: int, seed: int) -> None:
+def drawn_crf(tags: int, seed: int) -> Crf:
     torch.manual_seed(seed)
     crf = Crf(tags).double().requires_grad_(False)
     for parameter in crf.parameters():
         torch.nn.init.normal_(parameter)
-    scores = torch.randn(length, tags, dtype=torch.double)
+    return crf
+
+
+def every_path(crf: Crf, scores: torch.Tensor) -> dict[tuple[int, ...], float]:
+    """The score of each sequence of tags."""
 
     def score(path: tuple[int, ...]) -> float:
         own = sum(float(scores[place, tag]) for place, tag in enumerate(path))
         steps = sum(float(crf.steps[a, b]) for a, b in itertools.pairwise(path))
         return own + steps + float(crf.starts[path[0]]) + float(crf.ends[path[-1]])
 
-    of_paths = {path: score(path) for path in itertools.product(range(tags), repeat=length)}
-    everything = torch.tensor(list(of_paths.values()), dtype=torch.double).logsumexp(0)
-    assert tuple(crf.best(scores)) == max(of_paths, key=of_paths.__getitem__)
+    return {path: score(path) for path in itertools.product(range(len(crf.starts)), repeat=len(scores))}
+
+
+def log_of_sum(values: Iterable[float]) -> torch.Tensor:
+    return torch.tensor(list(values), dtype=torch.double).logsumexp(0)
+
+
+@given(st.integers(1, 4), st.integers(2, 3), st.integers(0, 1000))
+@settings(deadline=None, max_examples=25)
+def test_loss_equals_enumeration(length: int, tags: int, seed: int) -> None:
+    crf = drawn_crf(tags, seed)
+    scores = torch.randn(length, tags, dtype=torch.double)
+    of_paths = every_path(crf, scores)
     right = tuple(torch.randint(tags, (length,)).tolist())
     padded = torch.cat([scores, torch.randn(3, tags, dtype=torch.double)])[None]
     labels = torch.tensor([[*right, 0, 1, 0]])
     loss = crf.loss(padded, labels, torch.tensor([length]))
-    torch.testing.assert_close(loss[0], everything - of_paths[right])
+    torch.testing.assert_close(loss[0], log_of_sum(of_paths.values()) - of_paths[right])
+
+
+@given(st.lists(st.integers(0, 4), max_size=5), st.integers(2, 3), st.integers(0, 1000))
+@settings(deadline=None, max_examples=40)
+def test_the_best_tags_of_many_sequences_at_once_are_those_of_enumeration(
+    lengths: list[int], tags: int, seed: int
+) -> None:
+    crf = drawn_crf(tags, seed)
+    sequences = [torch.randn(length, tags, dtype=torch.double) for length in lengths]
+    expected = []
+    for scores in sequences:
+        of_paths = every_path(crf, scores) if len(scores) else {(): 0.0}
+        expected.append(list(max(of_paths, key=of_paths.__getitem__)))
+    assert crf.best(sequences) == expected
+
+
+@given(st.integers(2, 5), st.data())
+@settings(deadline=None, max_examples=40)
+def test_a_part_is_judged_as_the_whole_chain_judges_it(length: int, data: st.DataObject) -> None:
+    """Given the tags on either side, so that training on windows and decoding whole sentences agree."""
+    crf = drawn_crf(3, data.draw(st.integers(0, 1000)))
+    start = data.draw(st.integers(0, length - 1))
+    stop = data.draw(st.integers(start + 1, length))
+    scores = torch.randn(length, 3, dtype=torch.double)
+    right = tuple(torch.randint(3, (length,)).tolist())
+    of_paths = every_path(crf, scores)
+    around = right[:start], right[stop:]
+    agreeing = [score for path, score in of_paths.items() if (path[:start], path[stop:]) == around]
+    beside = torch.tensor([[right[start - 1] if start else NO_TAG, right[stop] if stop < length else NO_TAG]])
+    part = slice(start, stop)
+    loss = crf.loss(scores[None, part], torch.tensor([right[part]]), torch.tensor([stop - start]), beside)
+    torch.testing.assert_close(loss[0], log_of_sum(agreeing) - of_paths[right])
+
+
+def test_with_a_crf_windows_know_the_tags_beside_them_and_a_sentence_is_one_chain(
+    tiny: Bert, tokenizer: Tokenizer
+) -> None:
+    words = tuple("the import statement binds names to values".split() * 3)
+    tags = tuple(("O", "B-X", "I-X")[number % 3] for number in range(len(words)))
+    example = TagExample("a", words, tags)
+    task = Tag.for_examples([example], max_length=10, crf=True)
+    (unit,) = task.encode([example], tokenizer)
+    assert len(unit) > 2
+    numbers = [NO_TAG, *map(task.tags.index, tags), NO_TAG]
+    for each in unit:
+        first = each.about.first
+        assert each.about.beside == (numbers[first], numbers[first + each.about.own + 1])
+    model = new_model(tiny, task).eval()
+    for parameter in model.crf.parameters():
+        torch.nn.init.normal_(parameter)
+    scorer = Scorer(model, task, tokenizer)
+    scores = scorer.scores(unit)
+    own = torch.cat([its[list(each.about.own_places)] for each, its in zip(unit, scores, strict=True)])
+    (best,) = model.crf.best([own])
+    assert scorer.answer([example])[0]["tags"] == [task.tags[number] for number in best]
 
 
 def new_model(tiny: Bert, task: Tag) -> FineTuned:

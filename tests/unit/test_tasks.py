@@ -440,7 +440,25 @@ def test_choices_are_read_with_and_without_a_header(tmp_path: Path):
     examples, _ = choice_file(
         tmp_path, "sent1\tending0\tending1\tlabel\nHe is\told.\tcold.\t2\nShe is\told.\tcold.\t1\n"
     )
-    assert [example.right for example in examples] == [1, 0], "counted from 1"
+    assert MultipleChoice.for_examples(examples).first == 1
+    examples, _ = choice_file(tmp_path, "sent1\tending0\tending1\tending2\tlabel\nHe is\told.\tcold.\t\t1.0\n")
+    assert examples[0][2:] == (("old.", "cold."), 1), "the last columns may be empty"
+
+
+def test_endings_are_counted_as_the_training_data_counts_them(tokenizer: Tokenizer):
+    endings = ("old.", "cold.")
+    train = [ChoiceExample("train, line 1", "He is", endings, 1), ChoiceExample("train, line 2", "He is", endings, 2)]
+    task = MultipleChoice.for_examples(train, max_length=16)
+    assert MultipleChoice.from_facts(task.facts()).first == 1, "and the model keeps it"
+    assert [unit[0].about[1] for unit in task.encode(train, tokenizer)] == [0, 1]
+    answer = task.answer(train[0], [], [torch.tensor([0.0]), torch.tensor([3.0])], small(tokenizer, task))
+    assert (answer["choice"], answer["ending"]) == (2, "cold.")
+    assert task.metrics(train, [answer, answer]) == {"accuracy": 0.5}
+    for first, wrong in ((1, 0), (0, 2)):
+        with pytest.raises(
+            InputError, match=f"dev, line 7: the right ending is number {wrong}.*counted from {first} as"
+        ):
+            MultipleChoice(first=first).check([ChoiceExample("dev, line 7", "He is", endings, wrong)])
 
 
 @pytest.mark.parametrize(
@@ -448,16 +466,17 @@ def test_choices_are_read_with_and_without_a_header(tmp_path: Path):
     [
         (
             "sent1\tending0\tending1\tlabel\nHe is\told.\tcold.\t0\nHe is\told.\tcold.\t5\n",
-            "line 3: 'label' is 5, and there are 2",
+            "line 3: the right ending is number 5, and there are 2",
         ),
         ("sent1\tending0\tending1\tlabel\nHe is\told.\t \t0\n", "line 2: 'ending1' is empty"),
         ("sent1\tending0\tending1\tlabel\nHe is\told.\tcold.\tb\n", "line 2: 'label' is 'b', not the number"),
         ("sent1\tlabel\nHe is\t0\n", "no column is plainly the endings"),
+        ("sent1\tending0\tending1\tlabl\nHe is\told.\tcold.\t0\n", "Did you mean 'labl'?"),
     ],
 )
 def test_wrong_choices_are_told(tmp_path: Path, content: str, told: str):
     with pytest.raises(InputError) as problem:
-        choice_file(tmp_path, content)
+        MultipleChoice.for_examples(choice_file(tmp_path, content)[0])
     assert told in str(problem.value)
 
 

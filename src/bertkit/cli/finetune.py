@@ -30,6 +30,9 @@ def finetune(
     negative: Annotated[
         str | None, typer.Option(help="embed: the column with a text that does not belong to the first.")
     ] = None,
+    question: Annotated[
+        str | None, typer.Option(help="qa: the column with the question; --text is the passage, --label the answers.")
+    ] = None,
     endings: Annotated[str | None, typer.Option(help="choice: the columns with the endings, as a,b,c.")] = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Passes over the examples. [3; of few examples up to 20]")
@@ -127,7 +130,9 @@ def finetune(
             delimiter=delimiter,
             columns=tuple(columns.split(",")) if columns else None,
             encoding=encoding,
-            names=names_given(text=text, pair=pair, label=label, score=score, negative=negative, endings=endings),
+            names=names_given(
+                text=text, pair=pair, label=label, score=score, negative=negative, question=question, endings=endings
+            ),
         ),
         options=options,
         head={"mix": mix, "lstm": lstm},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 Text = Annotated[str | None, typer.Option("--text-column", help="The column with the text.")]
 Pair = Annotated[str | None, typer.Option("--pair-column", help="The column with the second text.")]
+Question = Annotated[
+    str | None,
+    typer.Option("--question-column", help="qa: the column with the question; --text-column has the passage."),
+]
 
 
 def predict(
@@ -47,6 +51,7 @@ def predict(
     pair: Annotated[list[str] | None, typer.Option("--pair", help="The second text to each --text.")] = None,
     text_column: Text = None,
     pair_column: Pair = None,
+    question_column: Question = None,
     delimiter: Delimiter = None,
     columns: Columns = None,
     file_format: TaskFormat = None,
@@ -59,8 +64,9 @@ def predict(
 ) -> None:
     """What a fine-tuned model says of each row of a file, in the order of the rows.
 
-    Reads and writes as a stream, so files of any size work in little memory. With --out, a command that was killed goes
-    on where it was when it is given again.
+    Reads and writes as a stream, so files of any size work in little memory. With --out, a file is first looked through
+    for what is wrong with it, and a command that was killed goes on where it was when it is given again. Of plain text
+    every line is an input; where a model tags words, a blank line gets an answer without words.
 
     \b
     bertkit predict MODEL reviews.csv -o answers.jsonl
@@ -72,7 +78,9 @@ def predict(
     if pair and len(pair) != len(text or []):
         raise UsageError(f"{len(pair)} --pair for {len(text or [])} --text", "Give one for each.")
     given_texts([*(text or []), *(pair or [])])
-    reading = _reading(file_format, delimiter, columns, encoding, text_column, pair_column, labelled=False)
+    reading = _reading(
+        file_format, delimiter, columns, encoding, text_column, pair_column, labelled=False, question=question_column
+    )
     if out is not None and out.is_dir():
         raise UsageError(f"{out} is a folder", "Name a file for the answers.")
     predictor = _open(model, device, precision, threads, ignore_config_key)
@@ -81,11 +89,11 @@ def predict(
         for answer in predictor.stream(inputs):
             _show(answer)
         return
+    if out is not None:
+        _check(predictor, source, reading, out, overwrite)
     notes: list[str] = []
     with progress("predicting", size_of(source)) as (read, done):
         examples = _told(predictor.scorer.task.read(source, replace(reading, on_read=read), notes), notes)
-        first = list(islice(examples, 1))  # what is wrong with the file is told before anything is written
-        examples = chain(first, examples)
         if out is None:
             for answered in predictor.scorer.stream(examples):
                 _show(answered.answer)
@@ -101,6 +109,7 @@ def evaluate(
     source: Annotated[str, typer.Argument(metavar="INPUT", help="Labelled examples.")],
     text: Text = None,
     pair: Pair = None,
+    question: Question = None,
     label: Annotated[str | None, typer.Option("--label-column", help="The column with the label.")] = None,
     score: Annotated[
         str | None, typer.Option("--score-column", help="regress, embed: the column with the number.")
@@ -119,7 +128,18 @@ def evaluate(
     \b
     bertkit evaluate MODEL test.csv
     """
-    reading = _reading(file_format, delimiter, columns, encoding, text, pair, labelled=True, label=label, score=score)
+    reading = _reading(
+        file_format,
+        delimiter,
+        columns,
+        encoding,
+        text,
+        pair,
+        labelled=True,
+        label=label,
+        score=score,
+        question=question,
+    )
     predictor = _open(model, device, precision, threads, ignore_config_key)
     task, notes = predictor.scorer.task, []  # type: Any, list[str]
     examples = list(task.read(source, reading, notes))
@@ -147,6 +167,7 @@ def _reading(
     labelled: bool,
     label: str | None = None,
     score: str | None = None,
+    question: str | None = None,
 ) -> Reading:
     from bertkit.tasks.task import Reading
 
@@ -155,7 +176,7 @@ def _reading(
         delimiter=delimiter,
         columns=tuple(columns.split(",")) if columns else None,
         encoding=encoding,
-        names=names_given(text=text, pair=pair, label=label, score=score),
+        names=names_given(text=text, pair=pair, label=label, score=score, question=question),
         labelled=labelled,
     )
 
@@ -173,12 +194,31 @@ def _open(model: str, device: str, precision: str, threads: int | None, ignore_k
 
 
 def _told(examples: Iterator[Any], notes: list[str]) -> Iterator[Any]:
-    """The examples; what was guessed about their columns is said before the first."""
+    """The examples; what was guessed about their columns is said before the first, what was odd after the last."""
     first = list(islice(examples, 1))
+    before = len(notes)
     for message in notes:
         note(message)
     yield from first
     yield from examples
+    for message in notes[before:]:
+        note(message)
+
+
+def _check(predictor: TaskPredictor, source: str, reading: Reading, out: Path, overwrite: bool) -> None:
+    """What is wrong with a file is told before anything is computed or written. Reading takes a small part of the time
+    that predicting does; what was begun has been checked, and a stream can be read only once."""
+    from bertkit.inference.prediction_files import part_of, refuse
+
+    refuse(out, overwrite=overwrite)
+    if source == "-" or part_of(out).exists():
+        return
+    task = predictor.scorer.task
+    with progress("checking", size_of(source)) as (read, done):
+        for number, example in enumerate(task.read(source, replace(reading, on_read=read), [])):
+            if number == 0:
+                task.encode([example], predictor.scorer.tokenizer)
+            done(1)
 
 
 def _to_file(

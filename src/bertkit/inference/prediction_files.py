@@ -2,7 +2,7 @@
 
 They go to OUT.part, a line of JSON for each example in the order of the input, and OUT appears when all are there.
 Beside it lies OUT.part.json: which model and which input it is of. Since order is kept, the number of whole lines is
-all that has to be known to go on.
+all that has to be known to go on. Where the input turns out to be wrong, nothing is kept: mended, it is another input.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ class PredictionFile:
     @contextmanager
     def opened(cls, out: Path, identity: dict[str, Any], *, overwrite: bool = False) -> Iterator[Self]:
         """`identity` tells this work from other work. When the block ends without an error, the file is complete."""
-        if out.is_dir() or (out.exists() and not overwrite):
-            what = "is a folder" if out.is_dir() else "exists"
-            raise WriteError(f"{out} {what}", "Choose another --out, or replace a file with --overwrite.")
+        refuse(out, overwrite=overwrite)
         part, note = part_of(out), part_of(out, ".json")
         part.parent.mkdir(parents=True, exist_ok=True)
         with (
@@ -41,13 +39,18 @@ class PredictionFile:
             explained_write_errors(part, outcome="what is written stays, and the same command goes on from there"),
         ):
             done = _begun(part, note, identity)
-            with part.open("ab" if done else "wb") as file:
-                if not done:
-                    with atomic_file(note) as description:
-                        description.write(to_json(identity).encode())
-                yield cls(out, file, done)
-                file.flush()
-                os.fsync(file.fileno())
+            try:
+                with part.open("ab" if done else "wb") as file:
+                    if not done:
+                        with atomic_file(note) as description:
+                            description.write(to_json(identity).encode())
+                    yield cls(out, file, done)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except InputError:
+                part.unlink()
+                note.unlink()
+                raise
             part.replace(out)
             note.unlink()
             sync_folder(out.resolve().parent)
@@ -60,6 +63,12 @@ class PredictionFile:
             self._file.flush()
             os.fsync(self._file.fileno())
             yield len(some)
+
+
+def refuse(out: Path, *, overwrite: bool) -> None:
+    if out.is_dir() or (out.exists() and not overwrite):
+        what = "is a folder" if out.is_dir() else "exists"
+        raise WriteError(f"{out} {what}", "Choose another --out, or replace a file with --overwrite.")
 
 
 def part_of(out: Path, suffix: str = "") -> Path:

@@ -67,9 +67,8 @@ class Scorer:
         self.model.eval()
         self.cut += sum(not all(each.whole for each in its) for its in features)
         scores = iter(self.scores(list(chain.from_iterable(features))))
-        for example, its in zip(examples, features, strict=True):
-            found = list(islice(scores, len(its)))
-            yield Answered(example, self.task.answer(example, its, found, self.model))
+        found = [list(islice(scores, len(its))) for its in features]
+        yield from map(Answered, examples, self.task.answers(examples, features, found, self.model))
         self.model.train(training)
 
     def scores(self, features: Sequence[Features]) -> list[Tensor]:

@@ -23,6 +23,8 @@ from bertkit.text.chinese import has_han
 
 MOST_EXAMPLES, MOST_WORDS = 20_000, 50_000
 """More are not needed to see what words alone can do."""
+MOST_CLASSES, MOST_WEIGHTS = 200, 5_000_000
+"""Beyond that the linear model takes longer than the one that it is beside, and gigabytes."""
 Answers = list[dict[str, Any]]
 E = TypeVar("E")
 
@@ -32,7 +34,7 @@ def baselines(task: Task[Any], train: Sequence[Any], dev: Sequence[Any]) -> dict
     if isinstance(task, Classify) and not task.multi_label:
         return {
             "the commonest label": task.metrics(dev, _commonest([task.truth(each) for each in train], len(dev))),
-            **_bag_of_words(task, train, dev, _words_to_labels),
+            **(_bag_of_words(task, train, dev, _words_to_labels) if len(task.classes) <= MOST_CLASSES else {}),
         }
     if isinstance(task, Regress):
         mean = float(np.mean([example.right for example in train]))
@@ -70,10 +72,10 @@ def _words_to_labels(train: Sequence[TextExample], dev: Sequence[TextExample]) -
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=10.0, max_iter=1000)
-    seen, unseen = _bags(train, dev)
     labels = [Classify.truth(example) for example in train]
     if len(set(labels)) == 1:
         return _commonest(labels, len(dev))
+    seen, unseen = _bags(train, dev, min(MOST_WORDS, MOST_WEIGHTS // len(set(labels))))
     model.fit(seen, labels)
     return [{"label": str(label)} for label in model.predict(unseen)]
 
@@ -97,23 +99,25 @@ def _cosines_of_words(
     return {"bag of words": task.measured(dev, firsts, seconds)}
 
 
-def _bag(train: Sequence[TextExample] | Sequence[PairExample], *, pairs_of_words: bool = True) -> Any:
+def _bag(
+    train: Sequence[TextExample] | Sequence[PairExample], *, pairs_of_words: bool = True, words: int = MOST_WORDS
+) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     chinese = sum(has_han(example.text) for example in train[:1000]) > min(len(train), 1000) / 2
     way: dict[str, Any] = {"analyzer": "char"} if chinese else {"token_pattern": r"(?u)\b\w+\b"}
     together = (1, 2) if pairs_of_words or chinese else (1, 1)
-    bag = TfidfVectorizer(ngram_range=together, sublinear_tf=True, max_features=MOST_WORDS, **way)
+    bag = TfidfVectorizer(ngram_range=together, sublinear_tf=True, max_features=words, **way)
     return bag.fit(
         [example.text for example in train] + [example.pair for example in train if example.pair is not None]
     )
 
 
-def _bags(train: Sequence[TextExample], dev: Sequence[TextExample]) -> tuple[Any, Any]:
+def _bags(train: Sequence[TextExample], dev: Sequence[TextExample], words: int = MOST_WORDS) -> tuple[Any, Any]:
     """Of a pair, the words of each text, those of both, and how large a share of all that is."""
     from scipy.sparse import csr_matrix, hstack
 
-    bag = _bag(train)
+    bag = _bag(train, words=words)
 
     def of(examples: Sequence[TextExample]) -> Any:
         first = bag.transform([example.text for example in examples])

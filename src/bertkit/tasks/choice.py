@@ -1,4 +1,8 @@
-"""Which of some endings fits a beginning? Every pair of beginning and ending gets a score; the highest wins."""
+"""Which of some endings fits a beginning? Every pair of beginning and ending gets a score; the highest wins.
+
+Files count their endings from 0 or from 1. The training data says which, and the model keeps it: what it is measured on
+counts alike, and so do its answers.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from bertkit.errors import InputError, shortened
+from bertkit.errors import InputError, nearest, shortened
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.columns import LOOK_AT
+from bertkit.tasks.data.columns import LOOK_AT, require_columns, require_parts, shown
 from bertkit.tasks.data.rows import Row, Table
 from bertkit.tasks.data.texts import TextExample, read_table, text_of
 from bertkit.tasks.encoding import encode_texts
@@ -32,7 +36,7 @@ class ChoiceExample(NamedTuple):
     premise: str
     endings: tuple[str, ...]
     right: int | None = None
-    """The number of the right one, from 0."""
+    """The number of the right one, as its file counts."""
 
 
 class _Columns(NamedTuple):
@@ -45,6 +49,8 @@ class _Columns(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class MultipleChoice(Task[ChoiceExample]):
     max_length: int = 512
+    first: int = 0
+    """The number of the first ending: 0 or 1."""
 
     name: ClassVar[str] = "choice"
     architecture: ClassVar[str] = "BertForMultipleChoice"
@@ -55,17 +61,7 @@ class MultipleChoice(Task[ChoiceExample]):
         table = read_table(path, reading)
         first = list(islice(table, LOOK_AT))
         columns = _find_columns(table, first, reading, notes)
-        rows = chain(first, table)
-        if columns.right is None:
-            yield from (_example(row, columns, 0) for row in rows)
-            return
-        numbers = [_whole_number(row, columns.right) for row in first]
-        counts = [len(_endings(row, columns)) for row in first]
-        # A number that is as high as there are endings can only be the last of them counted from 1.
-        base = int(0 not in numbers and any(n == count for n, count in zip(numbers, counts, strict=True)))
-        if base:
-            notes.append(f"{table.source.name}: endings are counted from 1")
-        yield from (_example(row, columns, base) for row in rows)
+        yield from (_example(row, columns) for row in chain(first, table))
 
     @classmethod
     def example(cls, value: Any, place: str) -> ChoiceExample:
@@ -81,11 +77,29 @@ class MultipleChoice(Task[ChoiceExample]):
         return ChoiceExample(place, value[0], tuple(value[1]))
 
     @classmethod
-    def for_examples(cls, examples: Sequence[ChoiceExample], **options: Any) -> Self:  # noqa: ARG003
-        return cls(**options)
+    def for_examples(cls, examples: Sequence[ChoiceExample], **options: Any) -> Self:
+        """A number that is as high as there are endings can only be the last of them counted from 1."""
+        from_one = all(example.right != 0 for example in examples) and any(
+            example.right == len(example.endings) for example in examples
+        )
+        task = cls(**{"first": int(from_one), **options})
+        task.check(examples)
+        return task
 
     def check(self, examples: Sequence[ChoiceExample]) -> None:
-        """Any number of endings will do."""
+        """Any number of endings will do; the right one must be among them."""
+        for example in examples:
+            last = self.first + len(example.endings) - 1
+            if example.right is not None and not self.first <= example.right <= last:
+                raise InputError(
+                    f"{example.place}: the right ending is number {example.right}, and there are "
+                    f"{len(example.endings)}, counted from {self.first} as in the training data",
+                    f"It must be {self.first} to {last}.",
+                )
+
+    def _right(self, example: ChoiceExample) -> int:
+        """Counted from 0."""
+        return (example.right or 0) - self.first
 
     @staticmethod
     def content(example: ChoiceExample) -> Hashable:
@@ -112,7 +126,7 @@ class MultipleChoice(Task[ChoiceExample]):
         found = encode_texts(pairs, tokenizer, max_length=self.max_length, long="head-tail")
         return [
             [
-                features._replace(about=(number, example.right))
+                features._replace(about=(number, self._right(example)))
                 for number, (features,) in enumerate(islice(found, len(example.endings)))
             ]
             for example in examples
@@ -148,7 +162,7 @@ class MultipleChoice(Task[ChoiceExample]):
     ) -> dict[str, Any]:
         chances = torch.cat(list(scores)).double().softmax(0)
         best = int(chances.argmax())
-        return {"choice": best, "ending": example.endings[best], "probabilities": chances.tolist()}
+        return {"choice": best + self.first, "ending": example.endings[best], "probabilities": chances.tolist()}
 
     def metrics(self, examples: Sequence[ChoiceExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         right = sum(example.right == answer["choice"] for example, answer in zip(examples, answers, strict=True))
@@ -164,12 +178,8 @@ class MultipleChoice(Task[ChoiceExample]):
 
 def _find_columns(table: Table, rows: Sequence[Row], reading: Reading, notes: list[str]) -> _Columns:
     given = dict(reading.names or {})
-    for name in given.values():
-        for each in name.split(","):
-            if each not in table.columns:
-                raise InputError(
-                    f"{table.source.name} has no column {each!r}", f"There are: {', '.join(table.columns)}."
-                )
+    require_parts(given, ("text", "endings", "label"))
+    require_columns(table, [each for name in given.values() for each in name.split(",")])
     lowered = {name.lower(): name for name in table.columns}
     premise = given.get("text") or next((lowered[name] for name in PREMISES if name in lowered), None)
     endings = given["endings"].split(",") if "endings" in given else [n for n in table.columns if ENDINGS.fullmatch(n)]
@@ -185,13 +195,16 @@ def _find_columns(table: Table, rows: Sequence[Row], reading: Reading, notes: li
             if not endings
             else "right ending (--label)"
         )
+        usual = PREMISES if premise is None else LISTS if not endings else ANSWERS
+        hint = next((hint for name in usual if (hint := nearest(name, table.columns))), "")
         raise InputError(
-            f"{table.source.name}: no column is plainly the {lacking}", f"There are: {', '.join(table.columns)}."
+            f"{table.source.name}: no column is plainly the {lacking}", f"{hint} There are: {shown(table.columns)}."
         )
     if not given:
         notes.append(
             f"{table.source.name}{'' if table.header else ' has no header'}: taken for granted that the beginning is"
-            f" {premise!r}, the endings are {', '.join(map(repr, endings))}, the right one is {right!r}"
+            f" {premise!r}, the endings are {', '.join(map(repr, endings))}"
+            + (f", the right one is {right!r}" if reading.labelled else "")
         )
     return _Columns(premise, endings, right if reading.labelled else None)
 
@@ -210,33 +223,36 @@ def _by_content(table: Table, rows: Sequence[Row]) -> tuple[str | None, list[str
     return texts[0], texts[1:], numbers[-1]
 
 
-def _example(row: Row, columns: _Columns, first: int) -> ChoiceExample:
+def _example(row: Row, columns: _Columns) -> ChoiceExample:
     endings = _endings(row, columns)
     if len(endings) < 2 or not all(ending.strip() for ending in endings):
         raise InputError(f"{row.place}: the endings are {shortened(endings)}", "There must be two or more, none empty.")
-    right = None
-    if columns.right is not None:
-        right = _whole_number(row, columns.right) - first
-        if not 0 <= right < len(endings):
-            raise InputError(
-                f"{row.place}: {columns.right!r} is {right + first}, and there are {len(endings)} endings",
-                f"It must be {first} to {len(endings) - 1 + first}.",
-            )
+    right = None if columns.right is None else _whole_number(row, columns.right)
     return ChoiceExample(row.place, text_of(row, columns.premise), endings, right)
 
 
 def _endings(row: Row, columns: _Columns) -> tuple[str, ...]:
+    """A list may have any number; of several columns the last may be empty where there are fewer endings."""
     value = row.values.get(columns.endings[0])
     if len(columns.endings) == 1 and isinstance(value, list):
-        return tuple(str(each) for each in value)
-    return tuple(text_of(row, name) for name in columns.endings)
+        for each in value:
+            if isinstance(each, bool) or not isinstance(each, str | int | float):
+                raise InputError(f"{row.place}: an ending is {shortened(each)}", "It must be text.")
+        return tuple(map(str, value))
+    filled = [name for name in columns.endings if row.values.get(name) not in ("", None)]
+    last = columns.endings.index(filled[-1]) + 1 if len(filled) > 1 else len(columns.endings)
+    return tuple(text_of(row, name) for name in columns.endings[:last])
 
 
 def _whole_number(row: Row, column: str) -> int:
+    """1, "1" and 1.0, which is what data frames make of it where a row has none."""
     value = row.values.get(column)
     try:
-        return int(str(value))
-    except ValueError:
+        number = float(str(value))
+        if not number.is_integer():
+            raise ValueError
+        return int(number)
+    except (ValueError, OverflowError):
         raise InputError(
             f"{row.place}: {column!r} is {shortened(value)}, not the number of an ending",
             "Count them from 0 or from 1.",

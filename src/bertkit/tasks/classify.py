@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 import torch
@@ -47,7 +48,14 @@ class Classify(TextTask):
 
     @classmethod
     def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[TextExample]:
-        return read_examples(path, reading, notes, "label", _labels_of)
+        by_case: dict[str, set[str]] = {}
+        for example in read_examples(path, reading, notes, "label", _labels_of):
+            for label in _as_labels(example.right or (), False):
+                by_case.setdefault(label.lower(), set()).add(label)
+            yield example
+        alike = islice((sorted(labels) for labels in by_case.values() if len(labels) > 1), 3)
+        shown = (" and ".join(map(repr, labels)) for labels in alike)
+        notes.extend(f"{path}: {labels} differ only in case, and count as different labels" for labels in shown)
 
     @classmethod
     def for_examples(cls, examples: Sequence[TextExample], **options: Any) -> Self:
@@ -56,6 +64,11 @@ class Classify(TextTask):
             _require_one_label(examples)
         found = {label for example in examples for label in _as_labels(example.right, several)}
         classes = in_order(found)
+        if len(classes) == 1 and all(example.right for example in examples):
+            raise InputError(
+                f"{examples[0].place}: there is only one label in the training data, {classes[0]!r}",
+                "Is that the right column? A classifier needs at least two.",
+            )
         balanced = options.pop("class_weights", False)
         if balanced:
             counts = dict.fromkeys(classes, 0)

@@ -21,6 +21,9 @@ from bertkit.tasks.task import Features, Reading, TaskBatch, Unit
 from bertkit.tasks.text_task import TextTask
 from bertkit.text.tokenizer import Tokenizer
 
+LARGEST = 1e30
+"""The head computes in float32."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Regress(TextTask):
@@ -48,7 +51,8 @@ class Regress(TextTask):
         deviation = statistics.pstdev(numbers)
         if not deviation:
             raise InputError(
-                f"every score in the training data is {numbers[0]:g}", "Is that the right column? Name it with --score."
+                f"{examples[0].place}: every score in the training data is {numbers[0]:g}",
+                "Is that the right column? Name it with --score.",
             )
         return cls(mean=statistics.fmean(numbers), deviation=deviation, pairs=examples[0].pair is not None, **options)
 
@@ -127,4 +131,6 @@ def _number(value: Any, place: str) -> float:
         number = math.nan
     if not math.isfinite(number):
         raise InputError(f"{place}: the score is {shortened(value)}, not a number", "Remove the row or mend it.")
+    if abs(number) > LARGEST:
+        raise InputError(f"{place}: the score is {shortened(value)}, too large to learn", "Give it in another unit.")
     return number

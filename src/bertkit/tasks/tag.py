@@ -16,10 +16,11 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from bertkit.errors import InputError, UsageError, nearest, shortened
+from bertkit.model.crf import NO_TAG
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
 from bertkit.tasks.data.conll import TagExample, read_sentences
-from bertkit.tasks.data.tagged_rows import TEXTS, WORDS, joined, words_of
+from bertkit.tasks.data.tagged_rows import TEXTS, WORDS, is_chinese, joined, words_of
 from bertkit.tasks.data.texts import in_order
 from bertkit.tasks.schemes import IOB2, OUTSIDE, PLAIN, entities, marks_spans, parted
 from bertkit.tasks.tag_scores import span_scores, word_scores
@@ -71,6 +72,11 @@ class Tag(Task[TagExample]):
     @classmethod
     def for_examples(cls, examples: Sequence[TagExample], **options: Any) -> Self:
         found = {tag for example in examples for tag in example.tags or ()}
+        if len(found) == 1:
+            raise InputError(
+                f"{examples[0].place}: there is only one tag in the training data, {min(found)!r}",
+                "Is that the right column? A tagger needs at least two.",
+            )
         if not marks_spans(found):
             return cls(tags=in_order(found), **{"scheme": PLAIN, **options})
         # A type whose spans all have one word here may have longer ones elsewhere.
@@ -82,11 +88,12 @@ class Tag(Task[TagExample]):
         # Others' models may mark the same spans in another way.
         known = set(self.tags) if self.scheme == PLAIN else {parted(tag)[1] for tag in self.tags}
         for example in examples:
-            for word, tag in zip(example.words, example.tags or (), strict=False):
+            for number, (word, tag) in enumerate(zip(example.words, example.tags or (), strict=False), 1):
                 if (tag if self.scheme == PLAIN else parted(tag)[1]) not in known or self._is_alien(tag):
                     there = ", ".join(map(repr, self.tags[:12]))
                     raise InputError(
-                        f"{example.place}: the tag {tag!r}, of {shortened(word)}, is not among those of training",
+                        f"{example.place}, word {number}: the tag {tag!r}, of {shortened(word)}, is not among those of"
+                        " training",
                         f"{nearest(tag, self.tags)} There are: {there}.".strip(),
                     )
 
@@ -131,8 +138,12 @@ class Tag(Task[TagExample]):
             right = [number_of[tag] for tag in example.tags or ()] if known else None
             unit = []
             for ids, about in framed_windows(pieces, tokenizer, self.max_length):
-                tags = None if right is None else tuple(right[about.first : about.first + about.own])
-                unit.append(Features(ids, [0] * len(ids), about._replace(tags=tags)))
+                if right is not None:
+                    end = about.first + about.own
+                    before = right[about.first - 1] if about.first else NO_TAG
+                    after = right[end] if end < len(right) else NO_TAG
+                    about = about._replace(tags=tuple(right[about.first : end]), beside=(before, after))
+                unit.append(Features(ids, [0] * len(ids), about))
             encoded.append(unit)
         return encoded
 
@@ -144,6 +155,7 @@ class Tag(Task[TagExample]):
             "places": pad_sequence(places, batch_first=True),
             "tags": pad_sequence([torch.tensor(each.about.tags) for each in features], batch_first=True),
             "lengths": torch.tensor([each.about.own for each in features]),
+            "beside": torch.tensor([each.about.beside for each in features]),
         }
 
     def term(self, model: FineTuned, batch: TaskBatch) -> Term:
@@ -152,7 +164,7 @@ class Tag(Task[TagExample]):
         inside_BL = torch.arange(places_BL.shape[1], device=places_BL.device) < lengths_B[:, None]
         scores_BLK = model(batch)[places_BL].float()
         if model.crf is not None:
-            losses_B = model.crf.loss(scores_BLK, tags_BL, lengths_B)
+            losses_B = model.crf.loss(scores_BLK, tags_BL, lengths_B, batch.targets["beside"])
         else:
             losses_BL = F.cross_entropy(scores_BLK.flatten(0, 1), tags_BL.flatten(), reduction="none").view_as(tags_BL)
             losses_B = (losses_BL * inside_BL).sum(1)
@@ -160,26 +172,35 @@ class Tag(Task[TagExample]):
         return Term((losses_B / lengths_B).sum(), len(lengths_B), (right_BL.sum(1) / lengths_B).sum().detach())
 
     def answer(self, example: TagExample, features: Unit, scores: Sequence[Tensor], model: FineTuned) -> dict[str, Any]:
-        tags: list[str] = []
-        chances: list[float] = []
-        for each, scores_TK in zip(features, scores, strict=True):
-            about = each.about
-            scores_LK = scores_TK[list(about.places)]
-            if model.crf is not None:
-                best = model.crf.best(scores_LK.to(model.crf.starts.device))[about.before : about.before + about.own]
-            else:
-                own_LK = scores_LK[about.before : about.before + about.own].double().softmax(1)
-                highest, places = own_LK.max(1)
-                best = places.tolist()
-                chances += highest.tolist()
-            tags += [self.tags[number] for number in best]
+        return next(self.answers([example], [features], [scores], model))
+
+    def answers(
+        self,
+        examples: Sequence[TagExample],
+        features: Sequence[Unit],
+        scores: Sequence[Sequence[Tensor]],
+        model: FineTuned,
+    ) -> Iterator[dict[str, Any]]:
+        """A CRF judges each sentence as one chain, whatever the windows that its words were read through."""
+        of_words = [_of_words(unit, its, len(self.tags)) for unit, its in zip(features, scores, strict=True)]
+        best = None if model.crf is None else model.crf.best(of_words)
+        for number, (example, scores_LK) in enumerate(zip(examples, of_words, strict=True)):
+            if best is not None:
+                yield self._told(example, best[number])
+                continue
+            highest, places = scores_LK.double().softmax(1).max(1)
+            yield {**self._told(example, places.tolist()), "probabilities": highest.tolist()}
+
+    def _told(self, example: TagExample, numbers: Sequence[int]) -> dict[str, Any]:
+        tags = [self.tags[number] for number in numbers]
         answer: dict[str, Any] = {"words": list(example.words), "tags": tags}
         if self.scheme != PLAIN:
+            chinese = is_chinese(example.words)
             answer["entities"] = [
-                {"type": type_, "start": start, "end": stop, "text": joined(example.words[start:stop], example.words)}
+                {"type": type_, "start": start, "end": stop, "text": joined(example.words[start:stop], chinese)}
                 for type_, start, stop in entities(tags)
             ]
-        return answer if model.crf is not None else {**answer, "probabilities": chances}
+        return answer
 
     def metrics(self, examples: Sequence[TagExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         count = word_scores if self.scheme == PLAIN else span_scores
@@ -193,3 +214,9 @@ class Tag(Task[TagExample]):
         """Others' folders tell only the tags."""
         tags = tuple(facts["tags"])
         return cls(**{"scheme": IOB2 if marks_spans(tags) else PLAIN, **facts, "tags": tags})
+
+
+def _of_words(unit: Unit, scores: Sequence[Tensor], tags: int) -> Tensor:
+    """The scores of all words of a sentence, each from the window that it is the own of."""
+    found = [scores_TK[list(each.about.own_places)] for each, scores_TK in zip(unit, scores, strict=True)]
+    return torch.cat(found) if found else torch.empty(0, tags)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from bertkit.model.crf import NO_TAG
 from bertkit.tasks.encoding import TEXTS_AT_ONCE
 from bertkit.text.tokenizer import Tokenizer, without_surrogates
 from bertkit.text.windows import Window, windows
@@ -24,6 +25,8 @@ class WindowOfWords(NamedTuple):
     """How many words are context before its own, and how many are its own."""
     tags: tuple[int, ...] | None = None
     """Of its own words; None where they are not known."""
+    beside: tuple[int, int] = (NO_TAG, NO_TAG)
+    """The tags of the words before and after its own; NO_TAG where the sentence begins or ends."""
 
     @property
     def own_places(self) -> tuple[int, ...]:

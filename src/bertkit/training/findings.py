@@ -19,6 +19,8 @@ from bertkit.training.fit import FitSettings, Fitted
 
 RESAMPLES = 1000
 MISTAKES = 20
+MOST_CLASSES = 100
+"""A table of more classes than that nobody reads, and of thousands it fills the memory."""
 Answers = Sequence[Mapping[str, Any]]
 
 
@@ -70,7 +72,7 @@ def findings(
 
 
 def _confusion(task: Task[Any], dev: Sequence[Any], answers: Answers) -> Any:
-    if not isinstance(task, Classify) or task.multi_label:
+    if not isinstance(task, Classify) or task.multi_label or len(task.classes) > MOST_CLASSES:
         return None
     number_of = {name: number for number, name in enumerate(task.classes)}
     matrix = np.zeros((len(task.classes), len(task.classes)), np.int64)

@@ -141,4 +141,9 @@ def cut_text(stream: ByteStream, documents: str, options: ReadOptions) -> Iterat
         yield begun.cut(options)
         begun = _Begun(begun.line + begun.newlines)
     if stream.damage:
-        yield Cut(begun.line, Problem(begun.line, stream.damage, excerpt(b"".join(begun.parts))), begun.size)
+        problem = Problem(begun.line, stream.damage, excerpt(b"".join(begun.parts)), remedy_of(stream.damage))
+        yield Cut(begun.line, problem, begun.size)
+
+
+def remedy_of(damage: str) -> str:
+    return "Copy or download the file again." if damage.startswith("compressed data") else ""

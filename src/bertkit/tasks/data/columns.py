@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from bertkit.errors import InputError, nearest
+from bertkit.errors import InputError, UsageError, nearest, shortened
 from bertkit.tasks.data.rows import Row, Table
 
 LOOK_AT = 1000
@@ -50,6 +52,9 @@ USUAL = {
     "negative": ("negative", "hard_negative", "negatives", "neg"),
 }
 """What columns are usually called, whatever the case; the first that is there counts."""
+KNOWN = frozenset(name for names in USUAL.values() for name in names) | {name for pair in PAIRS for name in pair}
+ALMOST = 0.85
+"""How alike a misspelt name is to the right one."""
 
 
 def find_columns(
@@ -62,18 +67,13 @@ def find_columns(
 ) -> dict[str, str]:
     """For each part of an example its column. `wanted` says of each whether there must be one; `given` are the user's
     own words, which are never overruled; `pairs` are usual names for two texts."""
-    found: dict[str, str] = {}
-    for part, name in given.items():
-        if name not in table.columns:
-            there = ", ".join(map(repr, table.columns[:12]))
-            hint = nearest(name, table.columns)
-            raise InputError(
-                f"{table.source.name} has no column {name!r}", f"{hint + ' ' if hint else ''}There are: {there}."
-            )
-        found[part] = name
+    require_columns(table, given.values())
+    found = dict(given)
     guessed: dict[str, str] = {}
     if "pair" in wanted and not {"text", "pair"} & found.keys():
         guessed.update(_usual_pair(table.columns, pairs))
+        if not guessed:
+            _refuse_half_a_pair(table, pairs)
     for part in wanted:
         if part in found or part in guessed:
             continue
@@ -84,15 +84,64 @@ def find_columns(
     if missing:
         guessed.update(_by_content(missing, table, rows, {**found, **guessed}))
     if lacking := [part for part in missing if part not in guessed]:
-        there = ", ".join(map(repr, table.columns[:12]))
         raise InputError(
             f"{table.source.name}: no column is plainly the {lacking[0]}",
-            f"Name it with --{lacking[0]}. There are: {there}.",
+            f"Name it with --{lacking[0]}. There are: {shown(table.columns)}.",
         )
     if guessed:
-        shown = ", ".join(f"{part} is {name!r}" for part, name in guessed.items())
-        notes.append(f"{table.source.name}{'' if table.header else ' has no header'}: taken for granted that {shown}")
+        notes.append(_told(table, guessed))
     return {**found, **guessed}
+
+
+def require_columns(table: Table, names: Iterable[str]) -> None:
+    for name in names:
+        if name not in table.columns:
+            hint = nearest(name, table.columns)
+            raise InputError(
+                f"{table.source.name} has no column {name!r}",
+                f"{hint + ' ' if hint else ''}There are: {shown(table.columns)}.",
+            )
+
+
+def require_parts(given: Iterable[str], parts: Collection[str]) -> None:
+    """Refuse a name for what a task does not have."""
+    for part in given:
+        if part not in parts:
+            *others, last = parts
+            raise UsageError(
+                f"a column for the {part} is named, and the task has none", f"It has {', '.join(others)} and {last}."
+            )
+
+
+def shown(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:12]))
+
+
+def _told(table: Table, guessed: Mapping[str, str]) -> str:
+    name, first = table.source.name, shortened(", ".join(table.first_line))
+    if not table.header and len(table.columns) == 1:
+        return f"{name}: the first line, {first}, is taken for a text; if it is the column's name, name the column"
+    taken = ", ".join(f"{part} is {column!r}" for part, column in guessed.items())
+    told = f"{name}{'' if table.header else ' has no header'}: taken for granted that {taken}"
+    if table.header and table.first_line and not {column.strip().lower() for column in table.columns} & KNOWN:
+        told += (
+            f"; the first line, {first}, is taken for the names of columns: if it is a row, name them with --columns"
+        )
+    return told
+
+
+def _refuse_half_a_pair(table: Table, pairs: Sequence[tuple[str, str]]) -> None:
+    """Where one of two usual names is there and the other almost: else its text would be left out without a word."""
+    lowered = {name.strip().lower(): name for name in reversed(table.columns)}
+    for pair in pairs:
+        for here, missing in (pair, pair[::-1]):
+            others = [name for name in lowered if name not in KNOWN]
+            close = difflib.get_close_matches(missing, others, n=1, cutoff=ALMOST)
+            if here in lowered and missing not in lowered and close:
+                raise InputError(
+                    f"{table.source.name} has a column {lowered[here]!r} and no {missing!r}",
+                    f"Did you mean {lowered[close[0]]!r}? Name both columns, or the text alone if there is no pair.",
+                )
 
 
 def _usual_pair(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -120,12 +169,21 @@ def _by_content(missing: Sequence[str], table: Table, rows: Sequence[Row], taken
         elif part in ("label", "score"):
             kinds = {name: {str(row.values.get(name)).strip() for row in rows} for name in left}
             full = {name: len(values) for name, values in kinds.items() if "" not in values and len(values) > 1}
+            if part == "score":
+                full = {name: count for name, count in full.items() if all(map(_is_number, kinds[name]))}
             fewest = min(full, key=full.__getitem__, default=None)
             if fewest is not None and (part == "score" or full[fewest] <= max(2, len(rows) // 5)):
                 found[part] = fewest
     if {"text", "pair"} <= found.keys():  # both only guessed: the first is the one that stands first
         found["text"], found["pair"] = sorted((found["text"], found["pair"]), key=table.columns.index)
     return found
+
+
+def _is_number(value: str) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False
 
 
 def _weight(values: Sequence[Any]) -> float:

@@ -18,8 +18,9 @@ from bertkit.corpus.reading.encoding import as_utf8
 from bertkit.corpus.reading.readers import Problem, ReadOptions, Source, find_sources, place
 from bertkit.corpus.reading.types import decoded
 from bertkit.errors import InputError, UsageError, shortened
-from bertkit.tasks.data.rows import Table, delimiter_called
-from bertkit.tasks.data.tagged_rows import record_sentences, split_words
+from bertkit.tasks.data.columns import require_parts
+from bertkit.tasks.data.rows import Table, delimiter_called, unreadable
+from bertkit.tasks.data.tagged_rows import TEXTS, WORDS, record_sentences, split_words
 from bertkit.tasks.schemes import IOB1, IOB2, PLAIN, is_broken, recognise, to_iob2
 from bertkit.tasks.task import Reading
 from bertkit.text.chinese import HAN
@@ -30,6 +31,7 @@ NEW_DOCUMENT = "-DOCSTART-"
 LOOK_AT = 1000
 """So many lines are looked at to tell columns from sentences."""
 LONGEST_HAN_WORD = 4
+OTHER_NAMES = ("word", "words", "tag", "tags")
 _TAG = re.compile(r"O|[BIESLUM]-\S+")
 _RANGE = re.compile(r"\d+[-.]\d+")
 
@@ -56,6 +58,7 @@ class Sentence(NamedTuple):
 
 
 def read_sentences(path: str, reading: Reading, notes: list[str]) -> Iterator[TagExample]:
+    require_parts([part for part in reading.names or {} if part not in OTHER_NAMES], ("text", "label"))
     sentences, where = _sentences(path, reading, notes)
     if not reading.labelled:
         for sentence in sentences:
@@ -95,10 +98,12 @@ def _sentences(
             delimiter=reading.delimiter,
             columns=reading.columns,
             encoding=reading.encoding,
+            known={*WORDS, *TEXTS, *(name.lower() for name in (reading.names or {}).values())},
+            on_read=reading.on_read,
         )
         records = record_sentences(table, reading.names or {}, reading.labelled, notes)
         return (Sentence(words, tags, its_place) for its_place, words, tags in records), where
-    lines = _lines(source, reading.encoding)
+    lines = _lines(source, reading)
     first = list(islice(lines, LOOK_AT))
     if start := next((line for line in first if line.text.strip()), None):
         if start.text.lstrip().startswith('{"'):
@@ -109,8 +114,9 @@ def _sentences(
         raise _no_sentence(source.name)
     if _is_in_columns(source, reading, first, notes):
         return _Columns(source, reading).sentences(chain(first, lines)), where
+    # A blank line is a sentence too, of no words: answers and lines stay in step.
     split = ((line, split_words(line.text)) for line in chain(first, lines))
-    return (Sentence(words, None, [line.number] * len(words)) for line, words in split if words), where
+    return (Sentence(words, None, [line.number] * max(1, len(words))) for line, words in split), where
 
 
 def _no_sentence(name: str) -> InputError:
@@ -121,15 +127,15 @@ def _source(path: str, reading: Reading) -> Source:
     given = TEXT if reading.file_format == CONLL else reading.file_format
     sources, left_out = find_sources([path], format=given, encoding=reading.encoding)
     if left_out and not sources:
-        raise InputError(f"{path}: {left_out[0].reason}", "Name a file with sentences.")
+        raise unreadable(left_out[0], "a file with sentences: CoNLL columns, JSON lines, a table")
     if len(sources) != 1:
         raise UsageError(f"{path} is {len(sources)} files", "Name one file.")
     return sources[0]
 
 
-def _lines(source: Source, encoding: str) -> Iterator[Line]:
-    options = ReadOptions(encoding=encoding, documents="line")
-    stream, found_encoding = as_utf8(open_bytes(source.path, source.compression), encoding)
+def _lines(source: Source, reading: Reading) -> Iterator[Line]:
+    options = ReadOptions(encoding=reading.encoding, documents="line")
+    stream, found_encoding = as_utf8(open_bytes(source.path, source.compression, reading.on_read), reading.encoding)
     for cut in cut_text(stream, "line", options):
         text = cut.content if isinstance(cut.content, Problem) else decoded(cut.first_line, cut.content, found_encoding)
         if isinstance(text, Problem):

@@ -1,20 +1,21 @@
 """Rows of a table with all their columns: CSV, TSV, JSON lines or Parquet, compressed or not, one after the other.
 
 What is wrong is an InputError that names file, line, value and remedy. A table whose first line looks like data has no
-header; its columns are then called 1, 2, 3 ...
+header; its columns are then called 1, 2, 3 ... In a table of one column a name and a text look alike:
+there the first line is a header only if it is a name that is known.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from bertkit.corpus.reading.blocks import cut_text
 from bertkit.corpus.reading.decompress import open_bytes
 from bertkit.corpus.reading.encoding import as_utf8
-from bertkit.corpus.reading.readers import Problem, ReadOptions, Source, cut_blocks, find_sources, place
+from bertkit.corpus.reading.readers import STDIN, NotText, Problem, ReadOptions, Source, cut_blocks, find_sources, place
 from bertkit.corpus.reading.records import json_object
 from bertkit.corpus.reading.tables import table_cells
 from bertkit.corpus.reading.types import decoded
@@ -43,14 +44,18 @@ class Table:
         delimiter: str | None = None,
         columns: Sequence[str] | None = None,
         encoding: str = "utf-8",
+        known: Collection[str] | None = None,
         on_read: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`columns` names those of a table that has no header."""
+        """`columns` names those of a table that has no header; `known` are names that the header of a table with one
+        column can have, in lower case. Without them any first line is one."""
         self.options = ReadOptions(encoding=encoding, documents="line")
         self.source = _source(path, file_format, encoding)
         self.delimiter = delimiter_called(delimiter) if delimiter else "\t" if self.source.format == "tsv" else ","
-        self.given, self.on_read = list(columns or []), on_read
+        self.given, self.known, self.on_read = list(columns or []), known, on_read
         self.header = True
+        self.first_line: list[str] = []
+        """The cells of the first line, where it was to be decided whether it is a header."""
         self._rows = self._read()
         first = next(self._rows, None)
         if first is None:
@@ -79,21 +84,26 @@ class Table:
             beginning = _first_rows(stream.peek(2**20).decode("utf-8", "replace"), self.delimiter)
             cells = beginning[0] if beginning else []
             self._refuse_wrong_delimiter(cells)
-            if looks_like_data(cells, beginning[1:]):
+            self.first_line = cells
+            if looks_like_data(cells, beginning[1:]) or self._is_one_text(cells):
                 names, self.header = [str(number) for number in range(1, len(cells) + 1)], False
         for row in table_cells(cut_text(stream, "line", self.options), self.delimiter, encoding, self.options, names):
             if isinstance(row, Problem):
                 raise self._error(row)
             yield Row(place(self.source, row.line), dict(zip(row.header, row.cells, strict=True)))
 
+    def _is_one_text(self, cells: Sequence[str]) -> bool:
+        return self.known is not None and len(cells) == 1 and cells[0].strip().lower() not in self.known
+
     def _refuse_wrong_delimiter(self, cells: list[str]) -> None:
         if len(cells) != 1:
             return
         for name, character in DELIMITERS.items():
             if character != self.delimiter and character in cells[0]:
+                one = "" if self.known is None else " If it is one text: --columns text."
                 raise InputError(
                     f"{self.source.name}: the first line is one column, {cells[0][:60]!r}, with a {name} in it",
-                    f"Perhaps that separates the columns: --delimiter {name}.",
+                    f"Perhaps that separates the columns: --delimiter {name}.{one}",
                 )
 
     def _json_lines(self) -> Iterator[Row]:
@@ -106,7 +116,7 @@ class Table:
                 text = decoded(line, raw, block.encoding)
                 value = text if isinstance(text, Problem) else json_object(line, text)
                 if isinstance(value, Problem):
-                    raise self._error(value)
+                    raise self._error(value._replace(remedy=value.remedy or "Mend the line, or remove it."))
                 yield Row(place(self.source, line), value)
 
     def _parquet(self) -> Iterator[Row]:
@@ -127,7 +137,9 @@ class Table:
                     self.on_read((self.source.size or 0) * batch.num_rows // max(file.metadata.num_rows, 1))
         except (pyarrow.ArrowException, OSError, ValueError) as problem:
             reason = " ".join(str(problem).split())[:200]
-            raise InputError(f"{self.source.name}: damaged Parquet: {reason}") from None
+            raise InputError(
+                f"{self.source.name}: damaged Parquet: {reason.rstrip('.')}", "Copy or download it again."
+            ) from None
 
     def _error(self, problem: Problem) -> InputError:
         shown = f": {problem.excerpt}" if problem.excerpt else ""
@@ -137,7 +149,7 @@ class Table:
 def _source(path: str, file_format: str | None, encoding: str) -> Source:
     sources, left_out = find_sources([path], format=file_format, encoding=encoding)
     if left_out and not sources:
-        raise InputError(f"{path}: {left_out[0].reason}")
+        raise unreadable(left_out[0], "a table: CSV, TSV, JSON lines or Parquet")
     if len(sources) != 1:
         raise UsageError(f"{path} is {len(sources)} files", "Name one file.")
     if sources[0].format == "text":
@@ -146,6 +158,11 @@ def _source(path: str, file_format: str | None, encoding: str) -> Source:
             "Say what it is with --format csv, tsv, jsonl or parquet.",
         )
     return sources[0]
+
+
+def unreadable(left_out: NotText, wanted: str) -> InputError:
+    name = "standard input" if left_out.path == STDIN else left_out.path
+    return InputError(f"{name}: {left_out.reason}", f"Give {wanted}.")
 
 
 def delimiter_called(name: str) -> str:
@@ -171,13 +188,15 @@ def _first_rows(start: str, delimiter: str) -> list[list[str]]:
 
 def looks_like_data(cells: Sequence[str], others: Sequence[Sequence[str]] = ()) -> bool:
     """Whether the first row of a table is rather a row than a header: names of columns are short, are no numbers, and
-    do not stand in their columns again. (A first column without a name is what data frames write for their index.)
+    do not stand in their columns again, unless the whole row does: two tables may have been joined. (A first column
+    without a name is what data frames write for their index.)
 
     >>> looks_like_data(["gj04", "1", "", "The sailors rode the breeze."])
     True
     """
     if len(cells) < 2:
         return False
+    others = [row for row in others if list(row) != list(cells)]
     again = any(cell and any(row[column : column + 1] == [cell] for row in others) for column, cell in enumerate(cells))
     return again or any(_is_number(cell) or len(cell) > 60 for cell in cells)
 

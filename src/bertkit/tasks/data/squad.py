@@ -13,11 +13,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from bertkit.corpus.reading.blocks import remedy_of
 from bertkit.corpus.reading.decompress import STDIN, ByteStream, decompressed, open_bytes, peek_stdin
 from bertkit.corpus.reading.encoding import HEAD, as_utf8
 from bertkit.corpus.reading.readers import Source, find_sources
 from bertkit.corpus.reading.types import excerpt
 from bertkit.errors import InputError, nearest, shortened
+from bertkit.tasks.data.columns import require_columns, require_parts, shown
+from bertkit.tasks.data.rows import unreadable
 from bertkit.tasks.data.texts import read_table
 from bertkit.tasks.task import Reading
 
@@ -29,6 +32,8 @@ USUAL = {
     "id": ("id", "qid", "question_id"),
 }
 """What the parts of a row are called, whatever the case; the first that is there counts."""
+ALSO = {"text": "context", "label": "answers"}
+"""What other tasks call these parts, and the options of the command line with them."""
 WHOLE = 2**62
 MISSING = object()
 _SQUAD = re.compile(r'\s*\{(?:\s*"[^"]*"\s*:\s*(?:"[^"]*"|[-\d.]+|null|true|false)\s*,)*\s*"data"\s*:\s*\[')
@@ -61,9 +66,11 @@ def read_questions(path: str, reading: Reading, notes: list[str]) -> Iterator[Qa
     """The questions of a file. What had to be mended goes into `notes` after the last of them."""
     sources, left_out = find_sources([path], format=reading.file_format, encoding=reading.encoding)
     if left_out and not sources:
-        raise InputError(f"{path}: {left_out[0].reason}")
+        raise unreadable(left_out[0], "questions: SQuAD, JSON lines or a table")
+    names = {ALSO.get(part, part): name for part, name in (reading.names or {}).items()}
+    require_parts(names, USUAL)
     is_squad = len(sources) == 1 and sources[0].format in ("jsonl", "text") and _is_squad(sources[0], reading.encoding)
-    found = _nested(sources[0], reading.encoding) if is_squad else _rows(path, reading, notes)
+    found = _nested(sources[0], reading.encoding) if is_squad else _rows(path, reading, names, notes)
     answers_of = _Answers()
     seen: dict[str, str] = {}
     number = 0
@@ -115,14 +122,15 @@ def _nested(source: Source, encoding: str) -> Iterator[_Found]:
     stream, _ = as_utf8(open_bytes(source.path, source.compression), encoding)
     raw = stream.read(WHOLE)
     if stream.damage:
-        raise InputError(f"{source.name}: {stream.damage}")
+        raise InputError(f"{source.name}: {stream.damage}", remedy_of(stream.damage))
     for article in _listed(_parsed(raw, source.name), "data", source.name):
         if "paragraphs" not in article and "question" in article:
             yield _Found(source.name, article)
             continue
         for paragraph in _listed(article, "paragraphs", source.name):
-            for question in _listed(paragraph, "qas", source.name):
-                yield _Found(source.name, {**question, "context": paragraph.get("context")})
+            questions = _listed(paragraph, "qas", source.name)
+            common = {name: value for name, value in paragraph.items() if name != "qas"}
+            yield from (_Found(source.name, {**common, **question}) for question in questions)
 
 
 def _parsed(raw: bytes, name: str) -> Any:
@@ -148,23 +156,19 @@ def _listed(parent: Any, key: str, name: str) -> list[dict[str, Any]]:
     return values
 
 
-def _rows(path: str, reading: Reading, notes: list[str]) -> Iterator[_Found]:
+def _rows(path: str, reading: Reading, given: Mapping[str, str], notes: list[str]) -> Iterator[_Found]:
     table = read_table(path, reading)
-    given = dict(reading.names or {})
-    there = ", ".join(map(repr, table.columns[:12]))
-    for name in given.values():
-        if name not in table.columns:
-            raise InputError(
-                f"{table.source.name} has no column {name!r}", f"{nearest(name, table.columns)} There are: {there}."
-            )
+    require_columns(table, given.values())
     first = _named(dict.fromkeys(table.columns), given)
     wanted = ["question", "context"]
     if reading.labelled and "is_impossible" not in table.columns:
         wanted.append("answers")
     for part in wanted:
         if part not in first:
+            hint = next((hint for name in USUAL[part] if (hint := nearest(name, table.columns))), "")
             raise InputError(
-                f"{table.source.name}: no column is plainly the {part}", f"Call it {part!r}. There are: {there}."
+                f"{table.source.name}: no column is plainly the {part}",
+                f"{hint} Call it {part!r}. There are: {shown(table.columns)}.",
             )
     if guessed := [f"{part} is {name!r}" for part, name in first.items() if part not in given and part != name]:
         notes.append(f"{table.source.name}: taken for granted that {', '.join(guessed)}")
@@ -185,7 +189,8 @@ def _text(values: Mapping[str, Any], part: str, where: str) -> str:
     value = values.get(part)
     if not isinstance(value, str):
         said = f"the {part} is {shortened(value)}, not text" if part in values else f"there is no {part}"
-        raise InputError(f"{where}: {said}", "Remove the question or mend it.")
+        hint = "" if part in values else nearest(part, values)
+        raise InputError(f"{where}: {said}", f"{hint} Remove the question or mend it.")
     if not value.strip():
         raise InputError(f"{where}: the {part} is empty", "Remove the question or fill it in.")
     return value

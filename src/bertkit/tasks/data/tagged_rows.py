@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bertkit.errors import InputError, nearest, shortened
+from bertkit.tasks.data.columns import require_columns, shown
 from bertkit.tasks.data.rows import Table
 from bertkit.tasks.data.texts import label_of
 from bertkit.text.chinese import HAN
@@ -30,11 +31,13 @@ def split_words(text: str) -> list[str]:
     return [word for part in parts for word in (part if _HAN.search(part) else [part])]
 
 
-def joined(words: Sequence[str], sentence: Sequence[str]) -> str:
-    """Some words of a sentence as text: what split_words took apart is put together again."""
-    if all(len(word) == 1 for word in words) and any(map(_HAN.match, sentence)):
-        return "".join(words)
-    return " ".join(words)
+def is_chinese(words: Sequence[str]) -> bool:
+    return any(map(_HAN.match, words))
+
+
+def joined(words: Sequence[str], chinese: bool) -> str:
+    """Some words of a sentence as text: of a Chinese one, what split_words took apart is put together again."""
+    return ("" if chinese and all(len(word) == 1 for word in words) else " ").join(words)
 
 
 def record_sentences(
@@ -42,12 +45,7 @@ def record_sentences(
 ) -> Iterator[tuple[str, list[str], list[str] | None]]:
     """For each record its place, its words and its tags."""
     named = {part: names[key] for part in ("word", "tag") for key in _spellings(part) if key in names}
-    for name in named.values():
-        if name not in table.columns:
-            raise InputError(
-                f"{table.source.name} has no column {name!r}",
-                f"{nearest(name, table.columns)} There are: {_shown(table.columns)}.".strip(),
-            )
+    require_columns(table, named.values())
     usual = WORDS if labelled else (*WORDS, *TEXTS)
     word_column = named.get("word") or _found(table, usual, "words", notes)
     tag_column = (named.get("tag") or _found(table, TAGS, "tags", notes)) if labelled else None
@@ -76,15 +74,11 @@ def _found(table: Table, usual: Sequence[str], what: str, notes: list[str]) -> s
         hint = next((hint for name in usual if (hint := nearest(name, table.columns))), "")
         raise InputError(
             f"{table.source.name}: no column is called {' or '.join(map(repr, usual))}, for the {what}",
-            f"{hint} There are: {_shown(table.columns)}.".strip(),
+            f"{hint} There are: {shown(table.columns)}.".strip(),
         )
     if found.lower() != what:
         notes.append(f"{table.source.name}: taken for granted that the {what} are in {found!r}")
     return found
-
-
-def _shown(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:12]))
 
 
 def words_of(value: Any, place: str, column: str, whole: bool = False) -> list[str]:
@@ -96,6 +90,8 @@ def words_of(value: Any, place: str, column: str, whole: bool = False) -> list[s
     for number, word in enumerate(value, 1):
         if not isinstance(word, str):
             raise InputError(f"{place}: word {number} of {column!r} is {shortened(word)}", "It must be text.")
+        if not word.strip(" "):
+            raise InputError(f"{place}: word {number} of {column!r} is empty", "Fill it in, or remove it and its tag.")
     if not value:
         raise InputError(f"{place}: {column!r} has no words", "Remove the record or fill it in.")
     return list(value)

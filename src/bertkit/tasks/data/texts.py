@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from bertkit.corpus.reading.readers import find_sources, read_texts
-from bertkit.errors import InputError, UsageError, shortened
-from bertkit.tasks.data.columns import LOOK_AT, find_columns
+from bertkit.corpus.reading.readers import STDIN, find_sources, read_texts
+from bertkit.errors import InputError, shortened
+from bertkit.tasks.data.columns import KNOWN, LOOK_AT, find_columns, require_parts
 from bertkit.tasks.data.rows import Row, Table
 from bertkit.tasks.task import Reading
+
+_HTML = re.compile(r"</?(?:br|p|div|span|a|b|i|em|strong|li|ul|td|tr)\b[^<>]*>", re.IGNORECASE)
 
 
 class TextExample(NamedTuple):
@@ -37,12 +40,14 @@ def example_of(value: Any, place: str) -> TextExample:
 
 
 def read_table(path: str, reading: Reading) -> Table:
+    known = {*KNOWN, *(name.strip().lower() for name in (reading.names or {}).values())}
     return Table(
         path,
         file_format=reading.file_format,
         delimiter=reading.delimiter,
         columns=reading.columns,
         encoding=reading.encoding,
+        known=None if reading.labelled else known,
         on_read=reading.on_read,
     )
 
@@ -58,18 +63,23 @@ def read_examples(
     given = dict(reading.names or {})
     if right == "score" and "label" in given and "score" not in given:
         given["score"] = given.pop("label")
-    if unknown := [part for part in given if part not in ("text", "pair", right)]:
-        raise UsageError(
-            f"a column for the {unknown[0]} is named, and the task has none", f"It has text, pair and {right}."
-        )
+    require_parts(given, ("text", "pair", right))
     table = read_table(path, reading)
     first = list(islice(table, LOOK_AT))
     wanted = {"text": True, "pair": False, **({right: True} if reading.labelled else {})}
     columns = find_columns(table, first, wanted, given, notes)
+    marked_up, markup = 0, ""
     for row in chain(first, table):
+        text = text_of(row, columns["text"])
         pair = text_of(row, columns["pair"]) if "pair" in columns else None
         value = convert(value_of(row, columns[right]), row.place) if right in columns else None
-        yield TextExample(row.place, text_of(row, columns["text"]), pair, value)
+        if found := _HTML.search(text):
+            marked_up, markup = marked_up + 1, markup or found.group()
+        yield TextExample(row.place, text, pair, value)
+    if marked_up:
+        notes.append(
+            f"{table.source.name}: {marked_up:,} texts have HTML in them, such as {shortened(markup)}: it is left there"
+        )
 
 
 def is_plain_text(path: str, reading: Reading) -> bool:
@@ -82,14 +92,17 @@ def is_plain_text(path: str, reading: Reading) -> bool:
 def _lines(path: str, reading: Reading) -> Iterator[TextExample]:
     """A text a line. Blank lines at the end are no texts; others would put answers out of step with lines."""
     blank = None
+    name = "standard input" if path == STDIN else path
     texts = read_texts(path, encoding=reading.encoding, file_format="text", allow_empty=True, on_read=reading.on_read)
     for number, text in enumerate(texts, 1):
         if not text.strip():
             blank = blank or number
             continue
         if blank is not None:
-            raise InputError(f"{path}, line {blank}: no text on it", "Remove the line.")
-        yield TextExample(f"{path}, line {number}", text)
+            raise InputError(f"{name}, line {blank}: no text on it", "Remove the line.")
+        yield TextExample(f"{name}, line {number}", text)
+    if blank == 1:
+        raise InputError(f"{name} holds no text", "Put a text on each line.")
 
 
 def require_pairs(examples: Sequence[TextExample], pairs: bool | None) -> None:
