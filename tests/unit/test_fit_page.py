@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
 
 from bertkit.report.fit_page import draw_confusion, fit_page
+from bertkit.tasks.choice import ChoiceExample, MultipleChoice
 from bertkit.tasks.classify import Classify
+from bertkit.tasks.data.conll import TagExample
+from bertkit.tasks.data.squad import Answer, QaExample
 from bertkit.tasks.data.texts import TextExample
+from bertkit.tasks.qa import Qa
 from bertkit.tasks.regress import Regress
+from bertkit.tasks.tag import Tag
+from bertkit.tasks.task import Task
 from bertkit.training.findings import findings, interval
 from bertkit.training.fit import Epoch, FitSettings, Fitted
 
@@ -118,3 +125,34 @@ def test_a_confusion_matrix_is_a_picture():
     picture = imread(io.BytesIO(draw_confusion(classes, np.eye(6, dtype=np.int64) * 100)))
     assert picture.shape[0] > 300
     assert draw_confusion(classes, np.eye(6, dtype=np.int64)) == draw_confusion(classes, np.eye(6, dtype=np.int64))
+
+
+def test_every_task_tells_its_worst_mistakes():
+    tagged = [
+        TagExample("a", ("Ann", "saw", "New", "York"), ("B-PER", "O", "B-LOC", "I-LOC")),
+        TagExample("b", ("Bob", "left"), ("B-PER", "O")),
+        TagExample("c", ("Eve", "left"), ("B-PER", "O")),
+    ]
+    said = [["B-PER", "O", "B-LOC", "O"], ["O", "O"], ["B-PER", "O"]]
+    task: Task[Any] = Tag.for_examples(tagged)
+    first, second = task.mistakes(tagged, [{"tags": tags} for tags in said])
+    assert (first.text, first.right, first.said) == ("Ann saw New York", "New York: LOC", "New: LOC")
+    assert (second.right, second.said, second.place) == ("Bob: PER", "nothing", "b")
+
+    asked = [QaExample(f"line {n}", str(n), "Who?", "Ann saw Bob.", (Answer("Ann", 0),) if n else ()) for n in range(3)]
+    task = Qa.for_examples(asked)
+    told = [{"answer": word, "probability": sure} for word, sure in (("Bob", 0.5), ("Bob", 0.9), ("ann", 1.0))]
+    worst = task.mistakes(asked, told)
+    assert [(each.right, each.said, each.sure) for each in worst] == [("Ann", "Bob", 0.9), ("no answer", "Bob", 0.5)]
+
+    chosen = [ChoiceExample(f"row {n}", "He", ("ran", "sang"), n) for n in range(2)]
+    task = MultipleChoice.for_examples(chosen)
+    (only,) = task.mistakes(chosen, [{"choice": 1, "ending": "sang", "probabilities": [0.3, 0.7]}] * 2)
+    assert (only.right, only.said, only.sure, only.place) == ("ran", "sang", 0.7, "row 0")
+
+    several = [TextExample(str(n), "a text", None, labels) for n, labels in enumerate(("a|b", "", "b"))]
+    task = Classify.for_examples(several, multi_label=True)
+    chances = [{"a": 0.4, "b": 0.9}, {"a": 0.1, "b": 0.8}, {"a": 0.2, "b": 0.7}]
+    worst = task.mistakes(several, [{"labels": ["b"], "probabilities": each} for each in chances])
+    assert [(each.right, each.said, each.place) for each in worst] == [("none", "b", "1"), ("a, b", "b", "0")]
+    assert task.confusion(several, []) is None

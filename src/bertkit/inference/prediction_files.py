@@ -17,8 +17,7 @@ from typing import IO, Any, Self
 
 from bertkit.errors import InputError, WriteError
 from bertkit.files import atomic_file, explained_write_errors, locked, sync_folder, to_json
-
-LINES_AT_ONCE = 1024
+from bertkit.inference.scoring import EXAMPLES_AT_ONCE
 
 
 class PredictionFile:
@@ -58,7 +57,7 @@ class PredictionFile:
     def write(self, answers: Iterable[dict[str, Any]]) -> Iterator[int]:
         """Write them all; says after each stretch how many it was."""
         left = iter(answers)
-        while some := list(islice(left, LINES_AT_ONCE)):
+        while some := list(islice(left, EXAMPLES_AT_ONCE)):
             self._file.write(b"".join(_line(answer) for answer in some))
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -85,7 +84,7 @@ def _line(answer: dict[str, Any]) -> bytes:
 
 
 def _begun(part: Path, note: Path, identity: dict[str, Any]) -> int:
-    """How many whole lines there are of the same work; what follows the last of them is cut off."""
+    """How many examples of the same work were answered, in whole stretches; what comes after them is cut off."""
     if not note.exists() or not _has_a_line(part):
         return 0
     if json.loads(note.read_bytes()) != identity:
@@ -93,10 +92,9 @@ def _begun(part: Path, note: Path, identity: dict[str, Any]) -> int:
             f"{part} is of another model or another input",
             f"Remove {part} and {note} to begin anew, or give another --out.",
         )
-    count = end = 0
+    done = end = 0
     with part.open("rb+") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                count, end = count + 1, end + len(line)
+        while len(lines := list(islice(file, EXAMPLES_AT_ONCE))) == EXAMPLES_AT_ONCE and lines[-1].endswith(b"\n"):
+            done, end = done + len(lines), end + sum(map(len, lines))
         file.truncate(end)
-    return count
+    return done

@@ -17,19 +17,10 @@ from matplotlib.figure import Figure
 
 from bertkit.report.curves import COLOURS, STYLE
 from bertkit.report.elements import Markup, card, element, table_of, whole_page
+from bertkit.tasks.task import Mistake
 
 CLASSES_SHOWN = 20
 TEXT_SHOWN = 400
-
-
-@dataclass(frozen=True)
-class Mistake:
-    text: str
-    right: str
-    said: str
-    sure: float | None
-    """The probability the model gave to what it said."""
-    place: str
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from bertkit.tasks.data.columns import LOOK_AT, require_columns, require_parts, 
 from bertkit.tasks.data.rows import Row, Table
 from bertkit.tasks.data.texts import TextExample, read_table, text_of
 from bertkit.tasks.encoding import encode_texts
-from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
+from bertkit.tasks.task import Features, Mistake, Reading, Task, TaskBatch, Unit
 from bertkit.text.tokenizer import Tokenizer
 
 PREMISES = ("startphrase", "premise", "sent1", "context", "prompt", "question", "sentence", "text")
@@ -167,6 +167,14 @@ class MultipleChoice(Task[ChoiceExample]):
     def metrics(self, examples: Sequence[ChoiceExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         right = sum(example.right == answer["choice"] for example, answer in zip(examples, answers, strict=True))
         return {"accuracy": right / len(examples)}
+
+    def mistake(self, example: ChoiceExample, answer: Mapping[str, Any]) -> tuple[float, Mistake] | None:
+        """Those it was most sure of."""
+        if answer["choice"] == example.right:
+            return None
+        sure = max(answer["probabilities"])
+        right = example.endings[self._right(example)]
+        return sure, Mistake(example.premise, right, answer["ending"], sure, example.place)
 
     def facts(self) -> dict[str, Any]:
         return asdict(self)

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, ClassVar, Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,15 +16,18 @@ from torch import Tensor
 from bertkit.errors import InputError, nearest, shortened
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.texts import TextExample, in_order, label_of, read_examples, require_pairs
+from bertkit.tasks.data.texts import TextExample, in_order, label_of, read_examples, require_pairs, shown_text
 from bertkit.tasks.encoding import check_policy, encode_texts
 from bertkit.tasks.scores import classification_scores, multi_label_scores
-from bertkit.tasks.task import Features, Reading, TaskBatch, Unit
+from bertkit.tasks.task import Features, Mistake, Reading, TaskBatch, Unit
 from bertkit.tasks.text_task import TextTask
 from bertkit.text.tokenizer import Tokenizer
 
 SEPARATOR = "|"
 THRESHOLD = 0.5
+RARE_ARE_WORSE = 0.1
+MOST_CONFUSED = 100
+"""A table of more classes than that nobody reads, and of thousands it fills the memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +178,37 @@ class Classify(TextTask):
         return classification_scores(
             [self.truth(example) for example in examples], [answer["label"] for answer in answers], self.classes
         )
+
+    def mistake(self, example: TextExample, answer: Mapping[str, Any]) -> tuple[float, Mistake] | None:
+        """Those it was most sure of; of several labels, the one it was most wrong about decides."""
+        chances = answer["probabilities"]
+        if self.multi_label:
+            right = [name for name in _as_labels(example.right, True) if name in chances]
+            if set(right) == set(answer["labels"]):
+                return None
+            worst = max(abs(chance - (name in right)) for name, chance in chances.items())
+            told, said = (", ".join(labels) or "none" for labels in (right, answer["labels"]))
+            return worst, Mistake(shown_text(example), told, said, None, example.place)
+        said = answer["label"]
+        if said == self.truth(example):
+            return None
+        return chances[said], Mistake(shown_text(example), self.truth(example), said, chances[said], example.place)
+
+    def confusion(
+        self, examples: Sequence[TextExample], answers: Sequence[Mapping[str, Any]]
+    ) -> tuple[Sequence[str], npt.NDArray[np.int64]] | None:
+        if self.multi_label or len(self.classes) > MOST_CONFUSED:
+            return None
+        number_of = {name: number for number, name in enumerate(self.classes)}
+        matrix = np.zeros((len(self.classes), len(self.classes)), np.int64)
+        for example, answer in zip(examples, answers, strict=True):
+            matrix[number_of[self.truth(example)], number_of[answer["label"]]] += 1
+        return self.classes, matrix
+
+    def advice(self, metrics: Mapping[str, float], batch: int) -> list[str]:  # noqa: ARG002
+        if metrics.get("f1_macro", 1.0) >= metrics.get("accuracy", 0.0) - RARE_ARE_WORSE:
+            return []
+        return ["Rare labels are found worse than common ones: try --class-weights, or more examples of them."]
 
     @staticmethod
     def truth(example: TextExample) -> str:

@@ -7,7 +7,6 @@ those of all other pairs of the batch. If they have scores, cosines must be in t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
@@ -24,12 +23,14 @@ from bertkit.tasks.data.text_pairs import PairExample, pair_of, read_pairs
 from bertkit.tasks.data.texts import TextExample
 from bertkit.tasks.encoding import encode_texts
 from bertkit.tasks.pair_scores import Search, row_cosines, search, search_scores, similarity_scores
-from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
+from bertkit.tasks.scores import correlation
+from bertkit.tasks.task import MISTAKES, Features, Mistake, Reading, Task, TaskBatch, Unit
 from bertkit.text.tokenizer import Tokenizer
 
 SCALE = 20.0
 """Cosines differ by little; so much larger, their differences are worth something to a softmax."""
 FIRST, SECOND, NEGATIVE = range(3)
+ENOUGH_TO_TELL_FROM = 64
 
 
 class PairAnswer(dict[str, Any]):
@@ -111,11 +112,7 @@ class Embed(Task[PairExample]):
         return [(1.0, a, b, a * a, b * b, a * b) for a, b in zip(right.tolist(), said.tolist(), strict=True)]
 
     def from_tallies(self, sums: Sequence[float]) -> float:
-        if not self.by_score:
-            return sums[0] / sums[1]
-        count, right, said, right_squared, said_squared, product = sums
-        spread = (right_squared - right**2 / count) * (said_squared - said**2 / count)
-        return (product - right * said / count) / math.sqrt(spread) if spread > 0 else 0.0
+        return correlation(*sums) if self.by_score else sums[0] / sums[1]
 
     @property
     def shape(self) -> HeadShape:
@@ -199,6 +196,29 @@ class Embed(Task[PairExample]):
         texts, pairs = [example.text for example in examples], [example.pair for example in examples]
         return search(texts, pairs, *_matrices(answers))
 
+    def mistakes(self, examples: Sequence[PairExample], answers: Sequence[Mapping[str, Any]]) -> list[Mistake]:
+        return _out_of_order(examples, answers) if self.by_score else self._found_late(examples, answers)
+
+    def _found_late(self, examples: Sequence[PairExample], answers: Sequence[Mapping[str, Any]]) -> list[Mistake]:
+        """Texts to which many others were nearer than the one that belongs to them."""
+        ranks, nearest = self.searched(examples, answers)
+        worst = [number for number in np.argsort(-ranks, kind="stable")[:MISTAKES].tolist() if ranks[number] > 1]
+        return [
+            Mistake(
+                examples[number].text,
+                examples[number].pair,
+                f"{examples[nearest[number]].pair}  (the right one came as number {ranks[number]:,})",
+                None,
+                examples[number].place,
+            )
+            for number in worst
+        ]
+
+    def advice(self, metrics: Mapping[str, float], batch: int) -> list[str]:  # noqa: ARG002
+        if self.scores is not None or batch >= ENOUGH_TO_TELL_FROM:
+            return []
+        return [f"A larger batch has more texts to tell the right one from: try --batch {2 * batch}."]
+
     def facts(self) -> dict[str, Any]:
         return {**asdict(self), "scores": None if self.scores is None else list(self.scores)}
 
@@ -239,6 +259,19 @@ def _in_order(cosines: Tensor, scores: Tensor) -> Term:
     loss = torch.cat([cosines.new_zeros(1), falls_short]).logsumexp(0)
     share = (falls_short.detach()[ordered.flatten()] < 0).float().mean() if ordered.any() else loss.new_ones(())
     return Term(loss * len(cosines), len(cosines), share * len(cosines))
+
+
+def _out_of_order(examples: Sequence[PairExample], answers: Sequence[Mapping[str, Any]]) -> list[Mistake]:
+    """Pairs whose cosine is further up or down among all cosines than their score is among all scores."""
+    from scipy.stats import rankdata
+
+    scores, cosines = _scores(examples), [answer["cosine"] for answer in answers]
+    off = np.abs(rankdata(scores) - rankdata(cosines))
+    return [
+        Mistake(f"{each.text}  |  {each.pair}", f"{scores[n]:g}", f"cosine {cosines[n]:.3f}", None, each.place)
+        for n in np.argsort(-off, kind="stable")[:MISTAKES].tolist()
+        for each in [examples[n]]
+    ]
 
 
 def _matrices(answers: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:

@@ -23,7 +23,7 @@ from bertkit.tasks.data.squad import Answer, QaExample, question_of, read_questi
 from bertkit.tasks.encoding import TEXTS_AT_ONCE, framed, pieces_of
 from bertkit.tasks.qa_scores import best_agreement, qa_scores
 from bertkit.tasks.qa_spans import BEST, best_spans, characters_of
-from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
+from bertkit.tasks.task import Features, Mistake, Reading, Task, TaskBatch, Unit
 from bertkit.text.tokenizer import Tokenizer, without_surrogates
 from bertkit.text.windows import windows
 
@@ -219,6 +219,15 @@ class Qa(Task[QaExample]):
     def metrics(self, examples: Sequence[QaExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         right = [[answer.text for answer in example.answers or ()] for example in examples]
         return qa_scores(right, [answer["answer"] for answer in answers])
+
+    def mistake(self, example: QaExample, answer: Mapping[str, Any]) -> tuple[float, Mistake] | None:
+        """Those it was most sure of, the less they have in common with a right answer the worse."""
+        right = list(dict.fromkeys(each.text for each in example.answers or ()))
+        missed = 1 - qa_scores([right], [answer["answer"]])["f1"]
+        if missed <= 0:
+            return None
+        told, said, sure = " / ".join(right) or "no answer", answer["answer"] or "no answer", answer["probability"]
+        return missed * sure, Mistake(f"{example.question}  |  {example.context}", told, said, sure, example.place)
 
     def facts(self) -> dict[str, Any]:
         return asdict(self)

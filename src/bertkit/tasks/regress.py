@@ -14,10 +14,10 @@ from torch import Tensor
 from bertkit.errors import InputError, shortened
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.texts import TextExample, read_examples, require_pairs
+from bertkit.tasks.data.texts import TextExample, read_examples, require_pairs, shown_text
 from bertkit.tasks.encoding import check_policy, encode_texts
-from bertkit.tasks.scores import regression_scores
-from bertkit.tasks.task import Features, Reading, TaskBatch, Unit
+from bertkit.tasks.scores import correlation, regression_scores
+from bertkit.tasks.task import Features, Mistake, Reading, TaskBatch, Unit
 from bertkit.tasks.text_task import TextTask
 from bertkit.text.tokenizer import Tokenizer
 
@@ -69,9 +69,7 @@ class Regress(TextTask):
         return 1.0, right, said, right * right, said * said, right * said
 
     def from_tallies(self, sums: Sequence[float]) -> float:
-        count, right, said, right_squared, said_squared, product = sums
-        spread = (right_squared - right**2 / count) * (said_squared - said**2 / count)
-        return (product - right * said / count) / math.sqrt(spread) if spread > 0 else 0.0
+        return correlation(*sums)
 
     @property
     def shape(self) -> HeadShape:
@@ -115,6 +113,12 @@ class Regress(TextTask):
 
     def metrics(self, examples: Sequence[TextExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         return regression_scores([example.right for example in examples], [answer["score"] for answer in answers])
+
+    def mistake(self, example: TextExample, answer: Mapping[str, Any]) -> tuple[float, Mistake] | None:
+        """Those that are off most."""
+        off = abs(answer["score"] - example.right)
+        said = f"{answer['score']:.3g}"
+        return off, Mistake(shown_text(example), f"{example.right:g}", said, None, example.place)
 
     def facts(self) -> dict[str, Any]:
         return asdict(self)

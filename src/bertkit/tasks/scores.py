@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -46,3 +47,9 @@ def regression_scores(truth: Sequence[float], found: Sequence[float]) -> dict[st
     )
     error = float(np.abs(right - said).mean())
     return {"pearson": pearson, "spearman": spearman, "mean_error": error}
+
+
+def correlation(count: float, a: float, b: float, aa: float, bb: float, ab: float) -> float:
+    """Pearson's, from the sums of two numbers, of their squares and of their product; 0 if one of them never varies."""
+    spread = (aa - a**2 / count) * (bb - b**2 / count)
+    return (ab - a * b / count) / math.sqrt(spread) if spread > 0 else 0.0

@@ -24,7 +24,7 @@ from bertkit.tasks.data.tagged_rows import TEXTS, WORDS, is_chinese, joined, wor
 from bertkit.tasks.data.texts import in_order
 from bertkit.tasks.schemes import IOB2, OUTSIDE, PLAIN, entities, marks_spans, parted
 from bertkit.tasks.tag_scores import span_scores, word_scores
-from bertkit.tasks.task import Features, Reading, Task, TaskBatch, Unit
+from bertkit.tasks.task import Features, Mistake, Reading, Task, TaskBatch, Unit
 from bertkit.tasks.word_windows import framed_windows, pieces_of_words
 from bertkit.text.tokenizer import Tokenizer
 
@@ -205,6 +205,26 @@ class Tag(Task[TagExample]):
     def metrics(self, examples: Sequence[TagExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         count = word_scores if self.scheme == PLAIN else span_scores
         return count([example.tags or () for example in examples], [answer["tags"] for answer in answers])
+
+    def mistake(self, example: TagExample, answer: Mapping[str, Any]) -> tuple[float, Mistake] | None:
+        """Sentences with the most spans, or words, that are wrong; of them, only these are told."""
+        chinese = is_chinese(example.words)
+        right, said = (self._spans(tags) for tags in (example.tags or (), answer["tags"]))
+        missed, wrong = [span for span in right if span not in said], [span for span in said if span not in right]
+        if not missed and not wrong:
+            return None
+
+        def told(spans: Sequence[tuple[str, int, int]]) -> str:
+            return ", ".join(f"{joined(example.words[a:b], chinese)}: {name}" for name, a, b in spans) or "nothing"
+
+        text = joined(example.words, chinese)
+        return float(len(missed) + len(wrong)), Mistake(text, told(missed), told(wrong), None, example.place)
+
+    def _spans(self, tags: Sequence[str]) -> list[tuple[str, int, int]]:
+        """(type, start, stop); of plain tags each word is one."""
+        if self.scheme == PLAIN:
+            return [(tag, number, number + 1) for number, tag in enumerate(tags)]
+        return list(entities(tags))
 
     def facts(self) -> dict[str, Any]:
         return {**asdict(self), "tags": list(self.tags)}

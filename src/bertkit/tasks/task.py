@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -35,6 +37,22 @@ class Features(NamedTuple):
 
 
 Unit = list[Features]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What a model said that is not right, in words for a report."""
+
+    text: str
+    right: str
+    said: str
+    sure: float | None
+    """The probability the model gave to what it said."""
+    place: str
+
+
+MISTAKES = 20
+"""So many are told."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +185,28 @@ class Task(ABC, Generic[E]):
 
     @abstractmethod
     def metrics(self, examples: Sequence[E], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]: ...
+
+    def mistake(self, example: E, answer: Mapping[str, Any]) -> tuple[float, Mistake] | None:
+        """How bad what was said is, and the mistake; None if it is right."""
+        raise NotImplementedError
+
+    def mistakes(self, examples: Sequence[E], answers: Sequence[Mapping[str, Any]]) -> list[Mistake]:
+        """The worst first."""
+        found = [self.mistake(example, answer) for example, answer in zip(examples, answers, strict=True)]
+        worst = sorted((each for each in found if each is not None), key=lambda pair: -pair[0])
+        return [mistake for _, mistake in worst[:MISTAKES]]
+
+    def confusion(
+        self,
+        examples: Sequence[E],  # noqa: ARG002
+        answers: Sequence[Mapping[str, Any]],  # noqa: ARG002
+    ) -> tuple[Sequence[str], npt.NDArray[np.int64]] | None:
+        """Of a task with classes: their names, and for each that is right, in a row, how often each was said."""
+        return None
+
+    def advice(self, metrics: Mapping[str, float], batch: int) -> list[str]:  # noqa: ARG002
+        """What to try next, if the metrics say so."""
+        return []
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:

@@ -8,19 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from bertkit.report.fit_page import FitFacts, Mistake
+from bertkit.report.fit_page import FitFacts
 from bertkit.tasks.baselines import baselines
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.data.text_pairs import PairExample
-from bertkit.tasks.embed import Embed
-from bertkit.tasks.regress import Regress
 from bertkit.tasks.task import Task
 from bertkit.training.fit import FitSettings, Fitted
 
 RESAMPLES = 1000
-MISTAKES = 20
-MOST_CLASSES = 100
-"""A table of more classes than that nobody reads, and of thousands it fills the memory."""
 Answers = Sequence[Mapping[str, Any]]
 
 
@@ -52,7 +45,6 @@ def findings(
     metrics = dict(fitted.best.metrics)
     others = {"the vectors before training": before} if before is not None else {}
     others |= baselines(task, train, dev)
-    confusion = _confusion(task, dev, answers)
     return FitFacts(
         name=name,
         task=task.name,
@@ -63,73 +55,12 @@ def findings(
         baselines=others,
         epochs=[{"epoch": each.number, "loss": each.loss, **each.metrics} for each in fitted.epochs],
         seeds=list(seeds),
-        confusion=confusion,
-        mistakes=_mistakes(task, dev, answers),
+        confusion=task.confusion(dev, answers),
+        mistakes=task.mistakes(dev, answers),
         advice=_advice(task, metrics, others, fitted, settings, seeds, len(dev)),
         notes=list(notes),
         settings={"fit": asdict(settings), "task": task.facts()},
     )
-
-
-def _confusion(task: Task[Any], dev: Sequence[Any], answers: Answers) -> Any:
-    if not isinstance(task, Classify) or task.multi_label or len(task.classes) > MOST_CLASSES:
-        return None
-    number_of = {name: number for number, name in enumerate(task.classes)}
-    matrix = np.zeros((len(task.classes), len(task.classes)), np.int64)
-    for example, answer in zip(dev, answers, strict=True):
-        matrix[number_of[task.truth(example)], number_of[answer["label"]]] += 1
-    return task.classes, matrix
-
-
-def _mistakes(task: Task[Any], dev: Sequence[Any], answers: Answers) -> list[Mistake]:
-    """Those the model was most sure of, or, of numbers, those that are off most."""
-    if isinstance(task, Embed):
-        return _out_of_order(dev, answers) if task.by_score else _found_late(task, dev, answers)
-    found: list[tuple[float, Mistake]] = []
-    for example, answer in zip(dev, answers, strict=True):
-        if isinstance(task, Classify) and not task.multi_label:
-            if answer["label"] != task.truth(example):
-                sure = answer["probabilities"][answer["label"]]
-                found.append((sure, Mistake(_text(example), task.truth(example), answer["label"], sure, example.place)))
-        elif isinstance(task, Regress):
-            off = abs(answer["score"] - example.right)
-            found.append(
-                (off, Mistake(_text(example), f"{example.right:g}", f"{answer['score']:.3g}", None, example.place))
-            )
-    found.sort(key=lambda pair: -pair[0])
-    return [mistake for _, mistake in found[:MISTAKES]]
-
-
-def _out_of_order(dev: Sequence[PairExample], answers: Answers) -> list[Mistake]:
-    """Pairs whose cosine is further up or down among all cosines than their score is among all scores."""
-    from scipy.stats import rankdata
-
-    scores, cosines = [example.right for example in dev], [answer["cosine"] for answer in answers]
-    off = np.abs(rankdata(scores) - rankdata(cosines))
-    return [
-        Mistake(_text(dev[number]), f"{scores[number]:g}", f"cosine {cosines[number]:.3f}", None, dev[number].place)
-        for number in np.argsort(-off, kind="stable")[:MISTAKES].tolist()
-    ]
-
-
-def _found_late(task: Embed, dev: Sequence[PairExample], answers: Answers) -> list[Mistake]:
-    """Texts to which many others were nearer than the one that belongs to them."""
-    ranks, nearest = task.searched(dev, answers)
-    worst = [number for number in np.argsort(-ranks, kind="stable")[:MISTAKES].tolist() if ranks[number] > 1]
-    return [
-        Mistake(
-            dev[number].text,
-            dev[number].pair,
-            f"{dev[nearest[number]].pair}  (the right one came as number {ranks[number]:,})",
-            None,
-            dev[number].place,
-        )
-        for number in worst
-    ]
-
-
-def _text(example: Any) -> str:
-    return example.text if example.pair is None else f"{example.text}  |  {example.pair}"
 
 
 def _advice(
@@ -162,8 +93,5 @@ def _advice(
         lines.append(
             f"{measured} examples to measure on are few: the interval above is wide. Hold out more with --dev."
         )
-    if task.name == "classify" and metrics.get("f1_macro", 1.0) < metrics.get("accuracy", 0.0) - 0.1:
-        lines.append("Rare labels are found worse than common ones: try --class-weights, or more examples of them.")
-    if isinstance(task, Embed) and task.scores is None and settings.batch < 64:
-        lines.append(f"A larger batch has more texts to tell the right one from: try --batch {2 * settings.batch}.")
+    lines += task.advice(metrics, settings.batch)
     return lines or ["Nothing stands out. More examples help most; --layer-decay 0.9 and --seeds 5 sometimes do."]

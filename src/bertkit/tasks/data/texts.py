@@ -24,6 +24,11 @@ class TextExample(NamedTuple):
     """The label, the labels or the number; None where it is not known."""
 
 
+def shown_text(example: TextExample) -> str:
+    """For people to read."""
+    return example.text if example.pair is None else f"{example.text}  |  {example.pair}"
+
+
 def example_of(value: Any, place: str) -> TextExample:
     """From a text, two texts, or {"text": ..., "pair": ...}."""
     if isinstance(value, str):
