@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from bertkit.cli import app
 from bertkit.errors import InputError
-from bertkit.inference.prediction_files import PredictionFile
+from bertkit.inference.prediction_files import LINES_AT_ONCE, PredictionFile
 from bertkit.interop.fine_tuned import save_fine_tuned
 from bertkit.model.bert import Bert
 from bertkit.model.fine_tuned import FineTuned
@@ -244,10 +244,11 @@ def test_input_that_turns_out_wrong_while_answers_are_written_leaves_nothing(tmp
         raise InputError("line 2 is wrong")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(KeyboardInterrupt), PredictionFile.opened(tmp_path / "out.jsonl", {"input": "a"}) as file:
-        assert list(file.write([{"label": "a"}])) == [1]
+        assert list(file.write([{"label": "a"}] * (LINES_AT_ONCE + 1))) == [LINES_AT_ONCE, 1]
         raise KeyboardInterrupt
     with PredictionFile.opened(tmp_path / "out.jsonl", {"input": "a"}) as file:
-        assert file.done == 1, "what was interrupted goes on"
+        assert file.done == LINES_AT_ONCE, "what was interrupted goes on, at the start of a batch"
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == LINES_AT_ONCE
 
 
 def test_every_line_of_plain_text_is_tagged(tmp_path: Path, models: Path):

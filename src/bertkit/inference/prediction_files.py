@@ -2,7 +2,9 @@
 
 They go to OUT.part, a line of JSON for each example in the order of the input, and OUT appears when all are there.
 Beside it lies OUT.part.json: which model and which input it is of. Since order is kept, the number of whole lines is
-all that has to be known to go on. Where the input turns out to be wrong, nothing is kept: mended, it is another input.
+all that has to be known to go on. It goes on at the start of a stretch that is computed together: the last digits of an
+answer depend on what else is in its batch, and they are to be those of a run that nothing stopped. Where the input
+turns out to be wrong, nothing is kept: mended, it is another input.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from typing import IO, Any, Self
 
 from bertkit.errors import InputError, WriteError
 from bertkit.files import atomic_file, explained_write_errors, locked, sync_folder, to_json
+from bertkit.inference.scoring import EXAMPLES_AT_ONCE
 
-LINES_AT_ONCE = 1024
+LINES_AT_ONCE = EXAMPLES_AT_ONCE
 
 
 class PredictionFile:
@@ -85,7 +88,7 @@ def _line(answer: dict[str, Any]) -> bytes:
 
 
 def _begun(part: Path, note: Path, identity: dict[str, Any]) -> int:
-    """How many whole lines there are of the same work; what follows the last of them is cut off."""
+    """How many lines there are of the same work in whole stretches; what follows the last of them is cut off."""
     if not note.exists() or not _has_a_line(part):
         return 0
     if json.loads(note.read_bytes()) != identity:
@@ -95,8 +98,7 @@ def _begun(part: Path, note: Path, identity: dict[str, Any]) -> int:
         )
     count = end = 0
     with part.open("rb+") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                count, end = count + 1, end + len(line)
+        while len(lines := list(islice(file, LINES_AT_ONCE))) == LINES_AT_ONCE and lines[-1].endswith(b"\n"):
+            count, end = count + LINES_AT_ONCE, end + sum(map(len, lines))
         file.truncate(end)
     return count
