@@ -37,6 +37,12 @@ WITHOUT_AMX = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_FP16", "MKL_ENABLE_INSTRUCTION
 """What keeps the two libraries under torch's matrix products away from AMX. Read by them at their first use."""
 
 
+PATIENCE_OF_THREADS = {"GOMP_SPINCOUNT": "3000"}
+"""When one of torch's threads waits for another, it spins, 100 times as long as this by default. Whoever else wants the
+core then waits too, and so does the thread that is waited for: beside other work a step took up to ten times as long.
+Alone on a machine it makes a few percent, if anything. Read when torch is loaded."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Machine:
     """The choices made for this machine. `precision` is what matrix products are computed in."""
@@ -91,6 +97,13 @@ def apply(machine: Machine) -> torch.device:
     torch.set_flush_denormal(True)
     torch.set_num_threads(machine.threads)
     return torch.device(machine.device)
+
+
+def share_cores() -> None:
+    """Let torch's threads give way to other work. For programs, before torch is loaded: a library should not decide
+    that."""
+    for name, value in PATIENCE_OF_THREADS.items():
+        os.environ.setdefault(name, value)
 
 
 def describe(machine: Machine) -> dict[str, Any]:

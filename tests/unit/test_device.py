@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -117,3 +118,13 @@ def test_a_device_that_is_not_there_is_named():
         pytest.skip("this machine has a GPU, so asking for one is right")
     with pytest.raises(UsageError, match=r"cuda was asked for.*--device auto"):
         device.choose("cuda")
+
+
+def test_threads_give_way_to_other_work_unless_the_user_says_otherwise(monkeypatch):
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    device.share_cores()
+    assert os.environ["GOMP_SPINCOUNT"] == "3000"
+    os.environ["GOMP_SPINCOUNT"] = "7"
+    device.share_cores()
+    assert os.environ["GOMP_SPINCOUNT"] == "7"

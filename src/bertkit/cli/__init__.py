@@ -29,6 +29,7 @@ from bertkit.cli import (
     pretrain,
     tokenizer,
 )
+from bertkit.device import share_cores
 from bertkit.errors import BertkitError
 
 app = typer.Typer(
@@ -113,5 +114,6 @@ def _options(
 
 def main() -> NoReturn:
     """Run the command line. What typer finds wrong with the options it prints itself, with exit code 2."""
+    share_cores()
     app()
     raise AssertionError("typer exits by itself")
