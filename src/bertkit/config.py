@@ -16,6 +16,11 @@ ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish",
 """`gelu` is the exact one (with erf), which BERT uses; `gelu_new` and `gelu_pytorch_tanh` approximate it."""
 
 
+FAMILIES = ("bert", "roberta", "albert", "electra", "distilbert")
+"""The networks that are a BERT with small differences. What each computes differently is in this file's properties and
+in `model/`; what transformers calls its parts is in `interop/families/`."""
+
+
 def require_fields(cls: Any, values: Mapping[str, Any], what: str) -> None:
     """Refuse JSON that does not spell out the dataclass: an unknown key is an error that names the nearest."""
     known = [field.name for field in fields(cls)]
@@ -31,6 +36,7 @@ def require_fields(cls: Any, values: Mapping[str, Any], what: str) -> None:
 class BertConfig:
     """BERT-base, uncased, unless told otherwise."""
 
+    family: str = "bert"
     vocab_size: int = 30522
     hidden_size: int = 768
     num_hidden_layers: int = 12
@@ -41,6 +47,7 @@ class BertConfig:
     attention_probs_dropout_prob: float = 0.1
     max_position_embeddings: int = 512
     type_vocab_size: int = 2
+    """0: no segments, as in DistilBERT."""
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     pad_token_id: int = 0
@@ -49,8 +56,15 @@ class BertConfig:
     pre_norm: bool = False
     """Normalise what enters a layer's two parts instead of what leaves them. Not BERT's own; Megatron-LM's BERT has it,
     under whose name transformers knows it."""
+    embedding_size: int | None = None
+    """The width of the embeddings where it is not that of the layers (ALBERT, ELECTRA): a matrix leads from one to the
+    other, so that a large vocabulary takes less room."""
+    num_hidden_groups: int | None = None
+    """Of layers that share one set of weights (ALBERT: one group of all); without it, each layer has its own."""
 
     def __post_init__(self) -> None:
+        if self.family not in FAMILIES:
+            raise ConfigError(f"family is {shortened(self.family)}", f"It can be one of: {', '.join(FAMILIES)}.")
         # The upper limits are far above any published model. They are there so that a hostile or damaged
         # config.json is refused before it makes anybody allocate memory.
         self._require_whole_number("vocab_size", 1, 10_000_000)
@@ -59,8 +73,16 @@ class BertConfig:
         self._require_whole_number("num_attention_heads", 1, 1_024)
         self._require_whole_number("intermediate_size", 1, 1_000_000)
         self._require_whole_number("max_position_embeddings", 3, 1_000_000)
-        self._require_whole_number("type_vocab_size", 1, 1_024)
+        self._require_whole_number("type_vocab_size", 0, 1_024)
         self._require_whole_number("pad_token_id", 0, self.vocab_size - 1)
+        if self.embedding_size is not None:
+            self._require_whole_number("embedding_size", 1, 65_536)
+        if self.num_hidden_groups is not None:
+            self._require_whole_number("num_hidden_groups", 1, self.num_hidden_layers)
+        if self.max_length < 3:
+            raise ConfigError(
+                f"{self.max_position_embeddings} positions, of which {self.family} does not use {self.first_position}"
+            )
         self._require_number("hidden_dropout_prob", 0.0, 1.0)
         self._require_number("attention_probs_dropout_prob", 0.0, 1.0)
         self._require_number("initializer_range", 0.0, 10.0)
@@ -89,6 +111,30 @@ class BertConfig:
     @property
     def head_size(self) -> int:
         return self.hidden_size // self.num_attention_heads
+
+    @property
+    def embedding_width(self) -> int:
+        return self.embedding_size or self.hidden_size
+
+    @property
+    def widens_embeddings(self) -> bool:
+        """Whether a matrix leads from the embeddings to the layers. ALBERT has one also where both are of one width."""
+        return self.embedding_width != self.hidden_size or self.family == "albert"
+
+    @property
+    def blocks(self) -> int:
+        """How many layers there are weights for."""
+        return self.num_hidden_groups or self.num_hidden_layers
+
+    @property
+    def first_position(self) -> int:
+        """The position of a sequence's first token. RoBERTa counts from after its padding token's number."""
+        return self.pad_token_id + 1 if self.family == "roberta" else 0
+
+    @property
+    def max_length(self) -> int:
+        """How many tokens the model can read at once."""
+        return self.max_position_embeddings - self.first_position
 
     def _require_whole_number(self, name: str, low: int, high: int) -> None:
         value = getattr(self, name)

@@ -199,7 +199,7 @@ def test_a_tokenizer_of_another_kind_is_refused(folder):
 @pytest.mark.parametrize(
     ("changes", "fragment"),
     [
-        ({"model_type": "albert"}, "model_type is 'albert'"),
+        ({"model_type": "t5"}, "model_type is 't5'"),
         ({"hiden_size": 128}, "unknown key 'hiden_size'. Did you mean 'hidden_size'?"),
         ({"num_hidden_layers": 10**12}, "num_hidden_layers is 1000000000000"),
         ({"hidden_size": -128}, "hidden_size is -128"),

@@ -10,7 +10,8 @@ from transformers import BertConfig as TheirConfig
 from transformers import BertForPreTraining
 
 from bertkit.config import BertConfig
-from bertkit.interop import bert_names
+from bertkit.interop.families import family_of
+from bertkit.interop.families.names import join
 from bertkit.interop.huggingface import config_from_huggingface
 from bertkit.model.bert import Bert
 
@@ -62,8 +63,8 @@ def make_pair(shape: dict, seed: int = 0) -> tuple[BertForPreTraining, Bert]:
 
 
 def as_ours(theirs: dict[str, torch.Tensor], config: BertConfig) -> dict[str, torch.Tensor]:
-    rows = bert_names.rows(config.num_hidden_layers, pre_norm=config.pre_norm)
-    return {row.ours: bert_names.join(theirs[name] for name in row.theirs) for row in rows if row.ours != "mlm.decoder"}
+    rows = family_of(config).table(config)
+    return {row.ours: join(theirs[name] for name in row.theirs) for row in rows if row.ours != "mlm.decoder"}
 
 
 def make_inputs(segments: int, seed: int = 1) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -74,7 +74,7 @@ def test_keys_of_published_checkpoints_that_mean_nothing_are_passed_over():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"model_type": "roberta"}, "model_type is 'roberta'.*another family"),
+        ({"model_type": "t5"}, "model_type is 't5'.*another family"),
         ({"hidden_size": 768}, "no model_type"),
         ({"model_type": "bert", "hiden_size": 3}, "unknown key 'hiden_size'.*Did you mean 'hidden_size'"),
         ({"model_type": "bert", "my_setting": 3}, "unknown key 'my_setting'.*--ignore-config-key my_setting"),

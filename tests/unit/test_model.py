@@ -39,10 +39,25 @@ def test_presets_have_the_published_sizes():
         "bert-medium": (8, 512),
         "bert-base": (12, 768),
         "bert-large": (24, 1024),
+        "roberta-tiny": (2, 128),
+        "roberta-mini": (4, 256),
+        "roberta-base": (12, 768),
+        "roberta-large": (24, 1024),
+        "albert-tiny": (2, 128),
+        "albert-mini": (4, 256),
+        "albert-base": (12, 768),
+        "albert-large": (24, 1024),
+        "albert-xlarge": (24, 2048),
+        "albert-xxlarge": (12, 4096),
+        "electra-tiny": (2, 128),
+        "electra-mini": (4, 256),
+        "electra-small": (12, 256),
+        "electra-base": (12, 768),
+        "electra-large": (24, 1024),
     }
-    assert all(
-        make().head_size == 64 and make().intermediate_size == 4 * make().hidden_size for make in PRESETS.values()
-    )
+    for name, make in PRESETS.items():
+        assert make().intermediate_size == 4 * make().hidden_size, name
+        assert make().head_size == (128 if name == "albert-xlarge" else 64), name
 
 
 def test_initialisation_is_as_published():

@@ -40,7 +40,7 @@ def convert(
     bertkit convert old-checkpoint clean-folder
     bertkit convert clean-folder for-transformers --to BertForMaskedLM
     """
-    from bertkit.interop.huggingface import ARCHITECTURES, class_for
+    from bertkit.interop.families import ARCHITECTURES, class_for
 
     if to not in ("bertkit", *ARCHITECTURES):
         raise UsageError(f"--to is {to!r}", f"It can be one of: bertkit, {', '.join(ARCHITECTURES)}.")

@@ -71,7 +71,7 @@ def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
         "hidden_size": config.hidden_size,
         "heads": config.num_attention_heads,
         "intermediate_size": config.intermediate_size,
-        "max_length": config.max_position_embeddings,
+        "max_length": config.max_length,
         "activation": config.hidden_act,
         "norm": "pre-norm" if config.pre_norm else "post-norm",
         "attention": "left to right" if config.is_decoder else "both ways",

@@ -81,12 +81,12 @@ def attention_maps(
     """One text, or two with a segment each. A text longer than the model is refused, or cut if `truncate`."""
     if not isinstance(text, str) or not isinstance(pair, str | None):
         raise InputError(f"{shortened(pair if isinstance(text, str) else text)} is not text", "Pass str.")
-    if pair is not None and encoder.config.type_vocab_size < 2:
+    if pair is not None and 0 < encoder.config.type_vocab_size <= encoder.tokenizer.family.second_segment:
         raise InputError("this model knows one segment only, so it reads no pairs", "Give a single text.")
     text, pair = without_surrogates(text), None if pair is None else without_surrogates(pair)
     encoding = encoder.tokenizer.encode(text, pair)
     whole = len(encoding.ids)
-    if whole <= (2 if pair is None else 3):
+    if whole <= encoder.tokenizer.family.frame_size(pair=pair is not None):
         raise InputError("the text is empty", "Give a text to look at.")
     if whole > encoder.max_length:
         if not truncate:

@@ -84,7 +84,7 @@ class TextEncoder:
     @property
     def max_length(self) -> int:
         """How many tokens, [CLS] and [SEP] included, the model can read at once."""
-        return self.config.max_position_embeddings
+        return self.config.max_length
 
     def embed(self, texts: str | Sequence[str], **settings: Unpack[EmbedSettings]) -> Floats:
         """A vector for each text: n x D float32, or D for a single text. `EmbedSettings` says what can be chosen:

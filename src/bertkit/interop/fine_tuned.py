@@ -15,7 +15,6 @@ from torch import Tensor
 
 from bertkit.errors import ModelFolderError
 from bertkit.interop import safetensors_files
-from bertkit.interop.bert_names import canonical
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.sentence_transformers import SentenceSettings, sentence_files
 from bertkit.interop.weights import SavedHead, load_model, save_model
@@ -89,7 +88,7 @@ def load_fine_tuned(folder: ModelFolder) -> LoadedTask:
     tensors = _head_tensors(folder)
     shape = _shape(folder, tensors)
     task = _task(folder, shape)
-    bert.mlm = bert.nsp = None
+    bert.mlm = bert.nsp = bert.rtd = None
     if not task.pooler:
         bert.pooler = None
     model = FineTuned(bert, shape)
@@ -111,7 +110,7 @@ def _head_tensors(folder: ModelFolder) -> dict[str, Tensor]:
     """Under our names."""
     found: dict[str, Tensor] = {}
     for name, entry in folder.tensors.items():
-        known = canonical(name)
+        known = folder.family.canonical(name)
         if known is None or known in folder.sources:
             continue
         owner, _, rest = known.partition(".")
@@ -137,7 +136,7 @@ def _task(folder: ModelFolder, shape: HeadShape) -> Task[Any]:
     """As bertkit.json says, or as config.json of others lets know."""
     if "task_facts" in folder.manifest:
         return task_called(folder.task).from_facts(folder.manifest["task_facts"])
-    config, length = folder.raw_config, folder.config.max_position_embeddings
+    config, length = folder.raw_config, folder.config.max_length
     named = config.get("id2label") or {}
     labels = [str(named.get(str(number), f"LABEL_{number}")) for number in range(shape.outputs)]
     if folder.task == "classify" and (config.get("problem_type") == "regression" or shape.outputs == 1):

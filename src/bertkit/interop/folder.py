@@ -17,16 +17,22 @@ from typing import Any, NamedTuple
 from bertkit.config import BertConfig
 from bertkit.errors import ModelFolderError, shortened
 from bertkit.files import read_json, sha256_of
-from bertkit.interop import bert_names
-from bertkit.interop.huggingface import VARIANTS, class_for, config_from_huggingface
+from bertkit.interop.families import class_for, family_of, suffix_of
+from bertkit.interop.families.names import OTHER_HEADS
+from bertkit.interop.huggingface import config_from_huggingface
 from bertkit.interop.safetensors_files import Entry, read_headers
 from bertkit.interop.sentence_transformers import SentenceSettings, read_sentence_settings
-from bertkit.text.families import BERT
+from bertkit.text.families import FAMILIES as TOKENIZER_FAMILIES
 from bertkit.text.tokenizer import Tokenizer
 
 MANIFEST = "bertkit.json"
 FORMAT = 1
-PARTS = {"pooler": "pooler", "mlm": "masked-word head", "nsp": "next-sentence head"}
+PARTS = {
+    "pooler": "pooler",
+    "mlm": "masked-word head",
+    "nsp": "next-sentence head",
+    "rtd": "replaced-token head",
+}
 
 
 class Source(NamedTuple):
@@ -49,6 +55,8 @@ class ModelFolder:
         self.config: BertConfig = config_from_huggingface(
             self.raw_config, str(self.path / "config.json"), ignore_config_keys
         )
+        self.family = family_of(self.config)
+        """Its names in transformers."""
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
@@ -77,21 +85,23 @@ class ModelFolder:
         models left out."""
         sources: dict[str, list[Source]] = {}
         for name, entry in self.tensors.items():
-            canonical = bert_names.canonical(name)
-            if canonical is not None and not canonical.startswith(bert_names.OTHER_HEADS):
+            canonical = self.family.canonical(name)
+            if canonical is not None and not canonical.startswith(OTHER_HEADS):
                 sources.setdefault(canonical, []).append(Source(name, entry))
         return sources
 
     @property
     def other_heads(self) -> list[str]:
-        names = {bert_names.canonical(name) or "" for name in self.tensors}
-        return sorted({name.split(".")[0] for name in names if name.startswith(bert_names.OTHER_HEADS)})
+        names = {self.family.canonical(name) or "" for name in self.tensors}
+        return sorted({name.split(".")[0] for name in names if name.startswith(OTHER_HEADS)})
 
     @property
     def parts(self) -> dict[str, bool]:
-        """Which of BERT's parts above the encoder the weights have."""
-        prefixes = {"pooler": "bert.pooler.", "mlm": "cls.predictions.", "nsp": "cls.seq_relationship."}
-        parts = {part: any(name.startswith(prefix) for name in self.sources) for part, prefix in prefixes.items()}
+        """Which of the parts above the encoder the weights have."""
+        prefixes = self.family.parts
+        parts = {
+            part: part in prefixes and any(name.startswith(prefixes[part]) for name in self.sources) for part in PARTS
+        }
         parts["pooler"] |= parts["nsp"]  # which cannot do without: a pooler that is missing is then reported
         return parts
 
@@ -99,12 +109,9 @@ class ModelFolder:
         """Refuse weights that lack a tensor the config asks for, or have one that is no part of this BERT."""
         there = {"encoder"} | {part for part, present in self.parts.items() if present}
         expected = {
-            name
-            for row in bert_names.rows(self.config.num_hidden_layers, pre_norm=self.config.pre_norm)
-            if row.ours.split(".")[0] in there
-            for name in row.theirs
+            name for row in self.family.table(self.config) if row.ours.split(".")[0] in there for name in row.theirs
         }
-        if missing := sorted(expected - self.sources.keys() - {bert_names.DECODER, bert_names.BIAS}):
+        if missing := sorted(expected - self.sources.keys() - {self.family.decoder, self.family.bias}):
             raise ModelFolderError(
                 f"{self.path}: {len(missing)} tensors that config.json asks for are not in the weights: "
                 f"{_some(missing)}",
@@ -112,7 +119,8 @@ class ModelFolder:
             )
         if unexpected := sorted(self.sources.keys() - expected):
             raise ModelFolderError(
-                f"{self.path}: {len(unexpected)} tensors in the weights are no part of this BERT: {_some(unexpected)}",
+                f"{self.path}: {len(unexpected)} tensors in the weights are no part of this {self.family.title}: "
+                f"{_some(unexpected)}",
                 "Config and weights do not belong together, or the model is of another family.",
             )
 
@@ -120,7 +128,7 @@ class ModelFolder:
     def parameters(self) -> int:
         """How many numbers this BERT has, one that is stored under two names counted once."""
         tied = self.raw_config.get("tie_word_embeddings", True)
-        counted = (name for name in self.sources if not (tied and name == bert_names.DECODER))
+        counted = (name for name in self.sources if not (tied and name == self.family.decoder))
         return sum(self.sources[name][0].entry.numbers for name in counted)
 
     def verify(self) -> dict[str, str]:
@@ -140,8 +148,8 @@ class ModelFolder:
         return dict(self.manifest.get("files", {}))
 
     def tokenizer(self) -> Tokenizer:
-        """The folder's tokenizer, refused if it is not BERT's kind or its ids do not fit the model's embedding."""
-        tokenizer = Tokenizer.open(self.path, family=BERT)
+        """The folder's tokenizer, refused if it is not of its family's kind or its ids do not fit the embedding."""
+        tokenizer = Tokenizer.open(self.path, family=TOKENIZER_FAMILIES[self.family.tokenizer])
         pieces, rows = tokenizer.vocab_size, self.config.vocab_size
         # A vocabulary somewhat smaller than the embedding is a matrix rounded up to please a GPU.
         if not (pieces == rows or (pieces < rows < pieces + 1024 and rows % 8 == 0)):
@@ -169,7 +177,7 @@ class ModelFolder:
         """What the folder is for: as bertkit.json says, or by the head that config.json names."""
         if task := self.manifest.get("task"):
             return str(task)
-        return TASKS.get(self.architecture, self.architecture)
+        return TASKS.get(suffix_of(self.architecture), self.architecture)
 
     @property
     def architecture(self) -> str:
@@ -178,7 +186,7 @@ class ModelFolder:
         return str(named[0]) if isinstance(named, list) and named else class_for(self.config, "BertModel")
 
 
-_TASKS = {
+TASKS = {
     "Model": "embed",
     "ForMaskedLM": "fill-mask",
     "ForPreTraining": "fill-mask",
@@ -188,9 +196,7 @@ _TASKS = {
     "ForQuestionAnswering": "qa",
     "ForMultipleChoice": "choice",
 }
-
-TASKS = {variant.class_prefix + name: task for variant in VARIANTS for name, task in _TASKS.items()}
-"""What a model of each class of transformers is for."""
+"""What a model of each class of transformers is for, by the end of the class's name."""
 
 
 def _is_inside(name: str) -> bool:

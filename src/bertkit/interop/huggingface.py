@@ -8,51 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import Any
 
 from bertkit.config import BertConfig
 from bertkit.errors import ConfigError, nearest, shortened
+from bertkit.interop.families import FAMILIES, family_of
+from bertkit.interop.families.bert import BERT
+from bertkit.interop.families.names import HuggingFaceFamily
 
-
-class Variant(NamedTuple):
-    """One of the networks that are a BERT here, by the names that transformers has for it."""
-
-    model_type: str
-    class_prefix: str
-    pre_norm: bool
-    sizes: Mapping[str, int]
-    """Those that are not BERT-base's when config.json leaves them out."""
-
-
-_MEGATRON_SIZES = {
-    "vocab_size": 29056,
-    "hidden_size": 1024,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 16,
-    "intermediate_size": 4096,
-}
-
-VARIANTS = (
-    Variant("bert", "Bert", False, {}),
-    Variant("megatron-bert", "MegatronBert", True, _MEGATRON_SIZES),
-)
-
-_PARTS = {
-    "Model": ("pooler",),
-    "ForMaskedLM": ("mlm",),
-    "ForPreTraining": ("pooler", "mlm", "nsp"),
-    "ForNextSentencePrediction": ("pooler", "nsp"),
-}
-
-ARCHITECTURES = {variant.class_prefix + name: parts for variant in VARIANTS for name, parts in _PARTS.items()}
-"""The classes that can be written for, and the parts each has above the encoder."""
-
-OURS = tuple(field.name for field in fields(BertConfig) if field.name != "pre_norm")
-"""The keys that are our own. Where the norms are is no key there: the model_type says it."""
+SOME_FAMILIES_HAVE = ("is_decoder", "embedding_size", "num_hidden_groups")
+SAID_BY_THE_TYPE = ("family", "pre_norm")
+"""Settings of ours that are no key there: model_type says them."""
 
 ONLY: dict[str, tuple[Any, ...]] = {
-    "model_type": tuple(variant.model_type for variant in VARIANTS),
+    "model_type": tuple(family.model_type for family in FAMILIES),
     "position_embedding_type": ("absolute", None),
+    "is_decoder": (False,),
     "is_encoder_decoder": (False,),
     "add_cross_attention": (False,),
     "cross_attention_hidden_size": (None,),
@@ -83,53 +54,65 @@ INERT = frozenset(
 """Keys that change nothing in what the encoder computes. Names with a leading underscore are never settings."""
 
 
+def keys_of(family: HuggingFaceFamily) -> dict[str, str]:
+    """Our settings that a family's config.json has, and the keys they are there."""
+    ours = (field.name for field in fields(BertConfig) if field.name not in (*SAID_BY_THE_TYPE, *family.fixed))
+    return {
+        name: family.renamed.get(name, name) for name in ours if name in family.more or name not in SOME_FAMILIES_HAVE
+    }
+
+
 def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Collection[str] = ()) -> BertConfig:
     """Our configuration out of theirs. `source` names the file in errors; `ignore` lists keys that the user says do
     not matter."""
     if "model_type" not in values and not _looks_like_bert(values):
         raise ConfigError(f"{source} has no model_type", 'If it is a BERT, add "model_type": "bert".')
+    family = next((family for family in FAMILIES if family.model_type == values.get("model_type")), BERT)
+    keys = keys_of(family)
+    only = {**ONLY, **family.only}
     for key, value in values.items():
-        if key in ignore or key in INERT or key in OURS or key.startswith("_"):
+        if key in ignore or key in INERT or key in family.inert or key in keys.values() or key.startswith("_"):
             continue
-        if key not in ONLY:
-            guess = nearest(key, [*OURS, *ONLY])
+        if key not in only:
+            guess = nearest(key, [*keys.values(), *only])
             raise ConfigError(
                 f"{source}: unknown key {shortened(key)}",
                 f"{guess + ' ' if guess else ''}If it does not change the model, add --ignore-config-key {key}.",
             )
-        if value not in ONLY[key]:
-            supported = " or ".join(repr(good) for good in ONLY[key] if good is not None) or "None"
+        if value not in only[key]:
+            supported = " or ".join(repr(good) for good in only[key] if good is not None) or "None"
             raise ConfigError(f"{source}: {key} is {shortened(value)}, and only {supported} is supported", _advice(key))
-    variant = next((variant for variant in VARIANTS if variant.model_type == values.get("model_type")), VARIANTS[0])
-    said = {key: values[key] for key in OURS if key in values and (values[key] is not None or key != "pad_token_id")}
+    said = {
+        ours: values[key]
+        for ours, key in keys.items()
+        if key in values and (values[key] is not None or ours != "pad_token_id")
+    }
+    type_says = {"family": family.family, "pre_norm": family.pre_norm}
     try:
-        return BertConfig.from_json({**variant.sizes, **said, "pre_norm": variant.pre_norm})
+        return BertConfig.from_json({**family.sizes, **said, **family.fixed, **type_says})
     except ConfigError as problem:
         raise ConfigError(f"{source}: {problem.problem}", problem.remedy) from None
 
 
 def config_to_huggingface(config: BertConfig, architecture: str, *, tied: bool = True) -> dict[str, Any]:
+    family = family_of(config)
+    values = config.to_json()
+    for name, value in family.fixed.items():
+        if values[name] != value:
+            raise ConfigError(f"{name} is {values[name]}", f"{family.title} always has {value}.")
+    said = {key: values[ours] for ours, key in keys_of(family).items()}
+    if "embedding_size" in said:
+        said["embedding_size"] = config.embedding_width
+    if "num_hidden_groups" in said:
+        said["num_hidden_groups"] = config.blocks
     return {
         "architectures": [architecture],
-        "model_type": variant_of(config).model_type,
-        **{key: value for key, value in config.to_json().items() if key in OURS},
+        "model_type": family.model_type,
+        **said,
         "position_embedding_type": "absolute",
         "tie_word_embeddings": tied,
         "dtype": "float32",
     }
-
-
-def variant_of(config: BertConfig) -> Variant:
-    return next(variant for variant in VARIANTS if variant.pre_norm == config.pre_norm)
-
-
-def class_for(config: BertConfig, architecture: str) -> str:
-    """The class with the parts of `architecture` for a network of this kind.
-
-    >>> class_for(BertConfig(pre_norm=True), "BertForMaskedLM")
-    'MegatronBertForMaskedLM'
-    """
-    return variant_of(config).class_prefix + architecture.partition("Bert")[2]
 
 
 def _looks_like_bert(values: Mapping[str, Any]) -> bool:

@@ -12,17 +12,16 @@ from torch import Tensor
 import bertkit
 from bertkit.errors import ModelFolderError, UsageError
 from bertkit.files import atomic_folder, to_json, write_hashes
-from bertkit.interop import bert_names, safetensors_files
-from bertkit.interop.bert_names import BIAS, DECODER
+from bertkit.interop import safetensors_files
+from bertkit.interop.families import ARCHITECTURES, class_for, family_of, suffix_of
+from bertkit.interop.families.names import join
 from bertkit.interop.folder import FORMAT, MANIFEST, PARTS, TASKS, ModelFolder, Source
-from bertkit.interop.huggingface import ARCHITECTURES, class_for, config_to_huggingface
+from bertkit.interop.huggingface import config_to_huggingface
 from bertkit.interop.safetensors_files import FLOATS
 from bertkit.interop.sentence_transformers import SentenceSettings
 from bertkit.model.bert import Bert
 from bertkit.tensors import save_tensors
 from bertkit.text.tokenizer import Tokenizer
-
-EMBEDDING = "bert.embeddings.word_embeddings.weight"
 
 
 class SavedHead(NamedTuple):
@@ -50,34 +49,36 @@ def load_model(folder: ModelFolder) -> Loaded:
     """The folder's BERT, in float32 and evaluation mode, with exactly the parts its weights have."""
     folder.verify()
     folder.check_names()
-    sources, parts = folder.sources, folder.parts
-    model = Bert.without_weights(folder.config, **parts, tied=DECODER not in sources)
+    sources, parts, family = folder.sources, folder.parts, folder.family
+    model = Bert.without_weights(folder.config, **parts, tied=family.decoder not in sources)
     _check_shapes(folder, sources, model)
     notes: list[str] = []
     if folder.other_heads:
         notes.append(f"the head of a fine-tuned model was left out: {', '.join(folder.other_heads)}")
     theirs = _read(sources)
-    if model.mlm is not None and BIAS not in theirs:
-        theirs[BIAS] = torch.zeros(folder.config.vocab_size)
+    if model.mlm is not None and family.bias not in theirs:
+        theirs[family.bias] = torch.zeros(folder.config.vocab_size)
         notes.append("the masked-word head has no bias; zeros are used")
-    if DECODER in theirs:
-        if torch.equal(theirs[DECODER], theirs[EMBEDDING]):
+    if family.decoder in theirs:
+        if torch.equal(theirs[family.decoder], theirs[family.embedding]):
             model = Bert.without_weights(folder.config, **parts)
         else:
             notes.append("the masked-word head has an output matrix of its own, not tied to the word embedding")
     ours = model.state_dict()
-    for row in bert_names.rows(folder.config.num_hidden_layers, pre_norm=folder.config.pre_norm):
+    for row in family.table(folder.config):
         if row.ours in ours:
-            ours[row.ours] = bert_names.join(theirs.pop(name) for name in row.theirs)
+            ours[row.ours] = join(theirs.pop(name) for name in row.theirs)
     model.load_state_dict(ours, assign=True)
     return Loaded(model.eval(), notes)
 
 
 def architecture_of(model: Bert) -> str:
-    """The Hugging Face class that has the parts this model has."""
-    if model.mlm is None:
-        return class_for(model.config, "BertModel" if model.nsp is None else "BertForNextSentencePrediction")
-    return class_for(model.config, "BertForMaskedLM" if model.nsp is None else "BertForPreTraining")
+    """The Hugging Face class that has the parts this model has; for the pooler alone no class is chosen."""
+    there = {part for part in PARTS if part != "pooler" and getattr(model, part) is not None}
+    for suffix, parts in family_of(model.config).classes.items():
+        if there == set(parts) - {"pooler"}:
+            return class_for(model.config, suffix)
+    raise UsageError(f"transformers has no class for {model.config.family} with {' and '.join(sorted(there))}")
 
 
 def save_model(
@@ -102,8 +103,10 @@ def save_model(
     """
     parts = None
     if architecture is not None:
-        parts = ARCHITECTURES[architecture]
         architecture = class_for(model.config, architecture)
+        if architecture not in ARCHITECTURES:
+            raise UsageError(f"there is no {architecture}", f"It can be saved as {architecture_of(model)}.")
+        parts = ARCHITECTURES[architecture]
         if lacking := [part for part in parts if getattr(model, part) is None]:
             raise UsageError(
                 f"this model has no {' and no '.join(PARTS[part] for part in lacking)}, and {architecture} does",
@@ -114,7 +117,9 @@ def save_model(
     architecture = architecture or architecture_of(model)
     tensors = _named_for(model, architecture, parts)
     if head is not None:
-        tensors.update({name: tensor.detach().to("cpu").contiguous() for name, tensor in head.tensors.items()})
+        beside = {name: tensor.detach().to("cpu").contiguous() for name, tensor in head.tensors.items()}
+        family, suffix = family_of(model.config), suffix_of(architecture)
+        tensors.update({family.as_written(name, suffix): tensor for name, tensor in beside.items()})
     tied = model.mlm is None or model.mlm.decoder is None
     with atomic_folder(path, overwrite=overwrite) as folder:
         config = config_to_huggingface(model.config, architecture, tied=tied)
@@ -129,11 +134,11 @@ def save_model(
         if manifest:
             facts = {
                 "format": FORMAT,
-                "family": "bert",
-                "task": TASKS[architecture],
+                "family": model.config.family,
+                "task": TASKS[suffix_of(architecture)],
                 "labels": None,
                 "encoding": {
-                    "max_length": model.config.max_position_embeddings,
+                    "max_length": model.config.max_length,
                     "lowercase": tokenizer.lowercase,
                     **(sentence_settings or SentenceSettings())._asdict(),
                 },
@@ -150,7 +155,7 @@ def save_model(
 
 def _check_shapes(folder: ModelFolder, sources: Mapping[str, list[Source]], model: Bert) -> None:
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    for row in bert_names.rows(folder.config.num_hidden_layers, pre_norm=folder.config.pre_norm):
+    for row in folder.family.table(folder.config):
         if row.ours not in shapes:
             continue
         first, *rest = shapes[row.ours]
@@ -186,17 +191,18 @@ def _read(sources: Mapping[str, list[Source]]) -> dict[str, Tensor]:
 
 def _named_for(model: Bert, architecture: str, parts: tuple[str, ...] | None) -> dict[str, Tensor]:
     """The model's tensors (of `parts` only, if given) under the keys that the Hugging Face class has."""
+    family = family_of(model.config)
+    if parts is None:  # all that the family has a place for
+        parts = tuple({part for its in family.classes.values() for part in its})
     ours = {
         name: tensor.detach().to("cpu")
         for name, tensor in model.state_dict().items()
-        if parts is None or name.startswith(("encoder.", *(f"{part}." for part in parts)))
+        if name.startswith(("encoder.", *(f"{part}." for part in parts)))
     }
-    theirs = bert_names.to_theirs(ours, model.config.num_hidden_layers, pre_norm=model.config.pre_norm)
-    if DECODER in theirs:  # an untied decoder is a whole linear layer there, with the bias a second time
-        theirs["cls.predictions.decoder.bias"] = theirs[BIAS].clone()
-    if architecture == class_for(model.config, "BertModel"):
-        theirs = {name.removeprefix("bert."): tensor for name, tensor in theirs.items()}
-    return theirs
+    theirs = family.to_theirs(ours, model.config)
+    if family.decoder in theirs:  # an untied decoder is a whole linear layer there, with the bias a second time
+        theirs[family.decoder.replace("weight", "bias")] = theirs[family.bias].clone()
+    return {family.as_written(name, suffix_of(architecture)): tensor for name, tensor in theirs.items()}
 
 
 def _write_tensors(folder: Path, tensors: dict[str, Tensor], shard_bytes: int | None) -> None:

@@ -1,4 +1,4 @@
-"""BERT: the encoder, and those of its pretraining heads that it has."""
+"""BERT, or one of its relatives: the encoder, and those of its pretraining heads that it has."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch.overrides import TorchFunctionMode
 
 from bertkit.config import BertConfig
 from bertkit.model.encoder import Encoder
-from bertkit.model.heads import MaskedWordHead, NextSentenceHead, Pooler
+from bertkit.model.heads import MaskedWordHead, NextSentenceHead, Pooler, ReplacedTokenHead
 
 
 class Bert(nn.Module):
-    """An encoder with up to three parts on top. Published checkpoints have them in every combination, so a part
+    """An encoder with up to four parts on top. Published checkpoints have them in every combination, so a part
     that is not there is None, and asking for its answer is an error.
 
         model = Bert(presets.bert_base())
@@ -31,6 +31,7 @@ class Bert(nn.Module):
         pooler: bool = True,
         mlm: bool = True,
         nsp: bool = True,
+        rtd: bool = False,
         tied: bool = True,
     ) -> None:
         super().__init__()
@@ -39,6 +40,7 @@ class Bert(nn.Module):
         self.pooler = Pooler(config) if pooler else None
         self.mlm = MaskedWordHead(config, tied=tied) if mlm else None
         self.nsp = NextSentenceHead(config) if nsp else None
+        self.rtd = ReplacedTokenHead(config) if rtd else None
         self.initialise()
 
     @classmethod
@@ -84,6 +86,13 @@ class Bert(nn.Module):
         if self.nsp is None:
             raise ValueError("this BERT has no next-sentence head")
         scores: Tensor = self.nsp(self.pool(x_BLD))
+        return scores
+
+    def replaced_scores(self, x: Tensor) -> Tensor:
+        """For each D-vector of `x` a score, above 0 if its token seems to have been replaced."""
+        if self.rtd is None:
+            raise ValueError("this BERT has no replaced-token head")
+        scores: Tensor = self.rtd(x)
         return scores
 
     def parameter_count(self) -> int:

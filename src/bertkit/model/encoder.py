@@ -1,4 +1,4 @@
-"""The stack: embeddings, then N blocks, each reading all of the one before."""
+"""The stack: embeddings, then N layers, each reading all of the one before."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ class Encoder(nn.Module):
         block = PreNormBlock if config.pre_norm else PostNormBlock
         self.blocks = nn.ModuleList(
             block(config, attention=SelfAttention(config), feed_forward=FeedForward(config))
-            for _ in range(config.num_hidden_layers)
+            for _ in range(config.blocks)
         )
+        self.layers = config.num_hidden_layers
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps) if config.pre_norm else nn.Identity()
         self.causal = config.is_decoder
         self.gradient_checkpointing = False
@@ -93,8 +94,9 @@ class Encoder(nn.Module):
         if only is not None and hidden_states:
             raise ValueError("hidden states are given for all places, not for some")
         states, maps = [x] if hidden_states else [], []
-        for number, block in enumerate(self.blocks):
-            wanted = only if number == len(self.blocks) - 1 else None
+        for number in range(self.layers):
+            block = self.blocks[number * len(self.blocks) // self.layers]  # neighbouring layers may share one
+            wanted = only if number == self.layers - 1 else None
             if self.gradient_checkpointing and self.training:
                 x, map_BHLL = checkpoint(block, x, layout, attentions, wanted, use_reentrant=False)
             else:

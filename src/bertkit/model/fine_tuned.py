@@ -23,6 +23,8 @@ from bertkit.model.inputs import Inputs
 from bertkit.model.layers import Dropout
 
 READS = ("text", "tokens", "mean")
+DROPS_BEFORE_POOLING = ("roberta", "electra")
+"""Families whose classification head begins with dropout."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +104,7 @@ class FineTuned(nn.Module):
         if self.shape.reads == "mean":
             return inputs.means(x)
         if self.shape.reads == "text" and self.bert.pooler is not None and self.lstm is None:
-            x = self.bert.pooler.pooled(x)
+            x = self.bert.pooler.pooled(self.dropout(x) if self.bert.config.family in DROPS_BEFORE_POOLING else x)
         scores: Tensor = self.dense(self.dropout(x))
         return scores
 

@@ -1,4 +1,4 @@
-"""What BERT puts on top of its encoder while it is pretrained."""
+"""What BERT and its relatives put on top of their encoder while it is pretrained."""
 
 from __future__ import annotations
 
@@ -9,20 +9,26 @@ from torch import Tensor, nn
 from bertkit.config import BertConfig
 from bertkit.model.layers import activation
 
+POOLED_BY = {"electra": "gelu", "distilbert": "relu"}
+"""The function of the pooler, where it is not BERT's tanh."""
+
 
 class Pooler(nn.Module):
-    """A vector for the whole sequence, from the first token's ([CLS])."""
+    """A vector for the whole sequence, from the first token's ([CLS]). Where a family has none while it is pretrained,
+    this is the layer that its classification head begins with."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = activation(POOLED_BY.get(config.family, "tanh"))
 
     def forward(self, x_BLD: Tensor) -> Tensor:
         return self.pooled(x_BLD[:, 0])
 
     def pooled(self, first_BD: Tensor) -> Tensor:
         """From the first tokens alone, for those who have them apart."""
-        return torch.tanh(self.dense(first_BD))
+        pooled: Tensor = self.activation(self.dense(first_BD))
+        return pooled
 
 
 class MaskedWordHead(nn.Module):
@@ -34,11 +40,13 @@ class MaskedWordHead(nn.Module):
 
     def __init__(self, config: BertConfig, *, tied: bool = True) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.activation = activation(config.hidden_act)
-        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        width = config.embedding_width
+        self.dense = nn.Linear(config.hidden_size, width)
+        # RoBERTa and ELECTRA have GELU here, whatever is between their layers
+        self.activation = activation("gelu" if config.family in ("roberta", "electra") else config.hidden_act)
+        self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
-        self.decoder = None if tied else nn.Parameter(torch.zeros(config.vocab_size, config.hidden_size))
+        self.decoder = None if tied else nn.Parameter(torch.zeros(config.vocab_size, width))
 
     def forward(self, x: Tensor, word_embedding: Tensor) -> Tensor:
         """`x` is any number of D-vectors (... x D): pass only the masked positions where only they matter."""
@@ -54,7 +62,8 @@ class MaskedWordHead(nn.Module):
 
 
 class NextSentenceHead(nn.Module):
-    """Does B follow A? Two scores from the pooled vector: 0 means it does, 1 that it is a random sentence."""
+    """Does B follow A? Two scores from the pooled vector: 0 means it does, 1 that it is a random sentence, or in ALBERT
+    that the two were swapped."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -63,3 +72,17 @@ class NextSentenceHead(nn.Module):
     def forward(self, pooled_BD: Tensor) -> Tensor:
         scores: Tensor = self.dense(pooled_BD)
         return scores
+
+
+class ReplacedTokenHead(nn.Module):
+    """Is this the word that was there? A score for each token, above 0 for one that was put in its place (ELECTRA)."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = activation(config.hidden_act)
+        self.score = nn.Linear(config.hidden_size, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.score(self.activation(self.dense(x)))
+        return scores.squeeze(-1)

@@ -65,15 +65,19 @@ class _CpuDropout(torch.autograd.Function):
 
 class Embeddings(nn.Module):
     """What enters the encoder: for each token the sum of three learned vectors (which word, which segment, which
-    position), normalised; with pre-norm blocks not, for they do it themselves."""
+    position), normalised; with pre-norm blocks not, for they do it themselves. Embeddings narrower than the layers
+    (ALBERT, ELECTRA) are widened by a matrix."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.word = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
-        self.segment = nn.Embedding(config.type_vocab_size, config.hidden_size)
-        self.position = nn.Embedding(config.max_position_embeddings, config.hidden_size)
-        self.norm = nn.Identity() if config.pre_norm else nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        width = config.embedding_width
+        self.word = nn.Embedding(config.vocab_size, width, padding_idx=config.pad_token_id)
+        self.segment = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
+        self.position = nn.Embedding(config.max_position_embeddings, width)
+        self.first_position = config.first_position
+        self.norm = nn.Identity() if config.pre_norm else nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.dropout = Dropout(config.hidden_dropout_prob)
+        self.widen = nn.Linear(width, config.hidden_size) if config.widens_embeddings else nn.Identity()
 
     @torch.no_grad()
     def begin_with_waves(self, deviation: float) -> None:
@@ -86,11 +90,17 @@ class Embeddings(nn.Module):
         self.position.weight.copy_(waves * (deviation / waves.std()))
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor | None, position_ids: Tensor | None) -> Tensor:
+        """Positions are counted from 0, whatever the family counts from."""
         x = self.word(input_ids)
-        # Without ids there is one segment, and positions count from 0: rows taken directly cost no look-up.
-        x = x + (self.segment.weight[0] if segment_ids is None else self.segment(segment_ids))
-        positions = self.position.weight[: input_ids.shape[-1]] if position_ids is None else self.position(position_ids)
-        normed: Tensor = self.dropout(self.norm(x + positions))
+        # Without ids there is one segment, and positions count on: rows taken directly cost no look-up.
+        if self.segment is not None:
+            x = x + (self.segment.weight[0] if segment_ids is None else self.segment(segment_ids))
+        first = self.first_position
+        if position_ids is None:
+            x = x + self.position.weight[first : first + input_ids.shape[-1]]
+        else:
+            x = x + self.position(position_ids + first if first else position_ids)
+        normed: Tensor = self.widen(self.dropout(self.norm(x)))
         return normed
 
 

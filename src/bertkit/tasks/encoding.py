@@ -29,12 +29,14 @@ def pieces_of(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[list[int]]
 
 
 def framed(first: Sequence[int], second: Sequence[int] | None, tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
-    """[CLS] A [SEP], or [CLS] A [SEP] B [SEP], with segments 0 and 1."""
+    """[CLS] A [SEP], or [CLS] A [SEP] B [SEP] with segments 0 and 1, or what the family has in their place."""
+    family = tokenizer.family
     ids = [tokenizer.cls_id, *first, tokenizer.sep_id]
     segments = [0] * len(ids)
     if second is not None:
-        ids += [*second, tokenizer.sep_id]
-        segments += [1] * (len(second) + 1)
+        between = [tokenizer.sep_id] * (family.between_texts - 1)
+        ids += [*between, *second, tokenizer.sep_id]
+        segments += [family.second_segment] * (len(between) + len(second) + 1)
     return ids, segments
 
 
@@ -46,7 +48,7 @@ def encode_texts(
     seconds = pieces_of([example.pair for example in examples if example.pair is not None], tokenizer)
     for example, first in zip(examples, firsts, strict=True):
         second = None if example.pair is None else next(seconds)
-        length = len(first) + 2 if second is None else len(first) + len(second) + 3
+        length = len(first) + len(second or ()) + tokenizer.family.frame_size(pair=second is not None)
         if long == "error" and length > max_length:
             raise InputError(
                 f"{example.place}: {length:,} tokens, and the model reads {max_length}",
@@ -60,7 +62,7 @@ def fitted(
 ) -> list[Features]:
     """One sequence if it fits; else what the policy says. Of a pair, what does not fit is taken from the longer text,
     and windows go over the longer one with the other beside each: its two ends, if it alone would fill half of them."""
-    room = max_length - (2 if second is None else 3)
+    room = max_length - tokenizer.family.frame_size(pair=second is not None)
     if len(first) + len(second or ()) <= room:
         return [Features(*framed(first, second, tokenizer))]
     whole = long == "windows"

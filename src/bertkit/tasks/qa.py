@@ -136,7 +136,7 @@ class Qa(Task[QaExample]):
         ]
 
     def _windows(self, example: QaExample, question: list[int], passage: Passage, tokenizer: Tokenizer) -> Unit:
-        room = self.max_length - 3
+        room = self.max_length - tokenizer.family.frame_size(pair=True)
         whole = len(question)
         question = self._fitted(question, room, example)
         size = room - len(question)
@@ -144,7 +144,7 @@ class Qa(Task[QaExample]):
         found = []
         for start, stop, _, _ in windows(len(passage.ids), size, context=min(-(-self.stride // 2), size // 4)):
             ids, segments = framed(question, passage.ids[start:stop], tokenizer)
-            before = len(question) + 2
+            before = len(question) + tokenizer.family.frame_size(pair=True) - 1
             inside = answer is not None and start <= answer[0] and answer[1] < stop
             target = (answer[0] - start + before, answer[1] - start + before) if answer and inside else (0, 0)
             about = PartOfPassage(passage.spans, start, stop, before, target, whole - len(question))

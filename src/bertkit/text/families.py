@@ -39,6 +39,14 @@ class Family:
     cased_only: bool = False
     mask_takes_space: bool = False
     """Whether the mask stands also for the space before it, since that is part of the word it hides."""
+    between_texts: int = 1
+    """How many separators stand between the two texts of a pair."""
+    second_segment: int = 1
+    """The segment of the second text."""
+
+    def frame_size(self, *, pair: bool) -> int:
+        """How many tokens stand around a text, or around and between two."""
+        return 2 + self.between_texts if pair else 2
 
 
 _FAMILIES = (
@@ -69,6 +77,8 @@ _FAMILIES = (
         vocab_size=50_304,
         cased_only=True,
         mask_takes_space=True,
+        between_texts=2,
+        second_segment=0,
     ),
     Family(
         "gpt2",

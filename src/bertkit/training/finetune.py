@@ -143,7 +143,7 @@ def finetune(
     refuse_existing(out, overwrite=overwrite)
     folder = ModelFolder(find_folder(request.start))
     tokenizer = folder.tokenizer()
-    longest = folder.config.max_position_embeddings
+    longest = folder.config.max_length
     if max_length is not None and not 8 <= max_length <= longest:
         raise UsageError(f"a length of {max_length} tokens", f"It can be 8 to {longest}, which the model can read.")
     notes: list[str] = []
@@ -231,7 +231,7 @@ def new_model(folder: ModelFolder, task: Task[Any], request: FinetuneRequest, se
         bert = Bert(folder.config, pooler=task.pooler, mlm=False, nsp=False)
     else:
         bert = load_model(folder).model
-        bert.mlm = bert.nsp = None
+        bert.mlm = bert.nsp = bert.rtd = None
         if not task.pooler:
             bert.pooler = None
         elif bert.pooler is None:

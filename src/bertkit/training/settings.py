@@ -53,9 +53,9 @@ class Settings:
                 f"training in {self.precision}, whose small numbers vanish", "Use --precision bfloat16 or float32."
             )
         longest = max(stage.length for stage in self.recipe.stages)
-        if longest > self.model.max_position_embeddings:
+        if longest > self.model.max_length:
             raise UsageError(
-                f"sequences of {longest} tokens, and the model has {self.model.max_position_embeddings} positions",
+                f"sequences of {longest} tokens, and the model has {self.model.max_length} positions",
                 "Give a smaller --length.",
             )
 

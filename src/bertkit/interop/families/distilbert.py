@@ -1,0 +1,53 @@
+"""DistilBERT (Sanh et al., 2019) is BERT with half of its layers, and without segments and pooler; its classification
+head brings a layer in the pooler's place."""
+
+from __future__ import annotations
+
+from bertkit.interop.families.names import OUR_BLOCK, HuggingFaceFamily, Row, both
+
+_LAYER = "distilbert.transformer.layer.{i}"
+_QUERY, _KEY, _VALUE = (f"{_LAYER}.attention.{name}" for name in ("q_lin", "k_lin", "v_lin"))
+_PRE_CLASSIFIER = {"distilbert.pooler.dense.": "pre_classifier."}
+
+DISTILBERT = HuggingFaceFamily(
+    family="distilbert",
+    title="DistilBERT",
+    model_type="distilbert",
+    class_prefix="DistilBert",
+    base="distilbert",
+    rows=(
+        Row("encoder.embeddings.word.weight", ("distilbert.embeddings.word_embeddings.weight",)),
+        Row("encoder.embeddings.position.weight", ("distilbert.embeddings.position_embeddings.weight",)),
+        *both("encoder.embeddings.norm", "distilbert.embeddings.LayerNorm"),
+        *both(f"{OUR_BLOCK}.attention.qkv", _QUERY, _KEY, _VALUE),
+        *both(f"{OUR_BLOCK}.attention.output", f"{_LAYER}.attention.out_lin"),
+        *both(f"{OUR_BLOCK}.attention_norm", f"{_LAYER}.sa_layer_norm"),
+        *both(f"{OUR_BLOCK}.feed_forward.widen", f"{_LAYER}.ffn.lin1"),
+        *both(f"{OUR_BLOCK}.feed_forward.narrow", f"{_LAYER}.ffn.lin2"),
+        *both(f"{OUR_BLOCK}.feed_forward_norm", f"{_LAYER}.output_layer_norm"),
+        *both("pooler.dense", "distilbert.pooler.dense"),
+        *both("mlm.dense", "vocab_transform"),
+        *both("mlm.norm", "vocab_layer_norm"),
+        Row("mlm.bias", ("vocab_projector.bias",)),
+        Row("mlm.decoder", ("vocab_projector.weight",)),
+    ),
+    embedding="distilbert.embeddings.word_embeddings.weight",
+    decoder="vocab_projector.weight",
+    bias="vocab_projector.bias",
+    parts={"pooler": "distilbert.pooler.", "mlm": "vocab_"},
+    classes={"Model": (), "ForMaskedLM": ("mlm",)},
+    spellings=((r"^pre_classifier\.", "distilbert.pooler.dense."),),
+    written={"ForSequenceClassification": _PRE_CLASSIFIER, "ForMultipleChoice": _PRE_CLASSIFIER},
+    sizes={"num_hidden_layers": 6},
+    fixed={"type_vocab_size": 0, "layer_norm_eps": 1e-12},
+    renamed={
+        "hidden_size": "dim",
+        "num_hidden_layers": "n_layers",
+        "num_attention_heads": "n_heads",
+        "intermediate_size": "hidden_dim",
+        "hidden_act": "activation",
+        "hidden_dropout_prob": "dropout",
+        "attention_probs_dropout_prob": "attention_dropout",
+    },
+    inert=("sinusoidal_pos_embds", "qa_dropout", "seq_classif_dropout", "tie_weights_"),
+)

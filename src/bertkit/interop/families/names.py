@@ -1,0 +1,129 @@
+"""A family's tensors under two sets of names: ours, and those of Hugging Face checkpoints.
+
+The table is the whole difference. A row is (ours, theirs); where ours is one matrix and theirs are several, they are
+stacked along the first axis. `{i}` stands for the number of a layer. A family's file beside this one has its table, and
+the keys of its config.json.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from bertkit.config import BertConfig
+
+OUR_BLOCK = "encoder.blocks.{i}"
+OTHER_HEADS = ("classifier.", "qa_outputs.", "crf.", "lstm.", "mix.")
+"""The heads of fine-tuned models, which an encoder can do without; the last three are only bertkit's."""
+
+
+class Row(NamedTuple):
+    ours: str
+    theirs: tuple[str, ...]
+
+
+def both(ours: str, *theirs: str) -> tuple[Row, Row]:
+    """The rows of a module's weight and bias."""
+    weight, bias = (Row(f"{ours}.{kind}", tuple(f"{name}.{kind}" for name in theirs)) for kind in ("weight", "bias"))
+    return weight, bias
+
+
+@dataclass(frozen=True, kw_only=True)
+class HuggingFaceFamily:
+    """One of the networks that are a BERT here, as transformers has it."""
+
+    family: str
+    title: str
+    model_type: str
+    class_prefix: str
+    base: str
+    """What the encoder is called inside the classes that have something on top of it."""
+    rows: tuple[Row, ...]
+    embedding: str
+    decoder: str
+    """The output matrix of the masked-word head, in the file only if it is not tied."""
+    bias: str
+    """Its bias, sometimes left out; with a decoder of its own, there a second time as the decoder's."""
+    parts: Mapping[str, str]
+    """The parts above the encoder that a checkpoint may have, and what the names of their tensors begin with."""
+    classes: Mapping[str, tuple[str, ...]]
+    """The ends of the names of the classes that can be written for, and the parts each has above the encoder."""
+    spellings: tuple[tuple[str, str], ...] = ()
+    """Patterns of names, and what the table calls the same thing."""
+    written: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """For the classes of fine-tuned models with other names than BERT's: how the table's names begin there."""
+    tokenizer: str = "bert"
+    """The family in text/families.py whose tokenizer it reads."""
+    pre_norm: bool = False
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    """Those that are not BERT-base's when config.json leaves them out."""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of ours that are no key there, since they are always so."""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Our settings that have another key there."""
+    more: tuple[str, ...] = ()
+    """Our settings that only some families have, and this one does."""
+    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Keys that would change what is computed, with the values for which they do not."""
+    inert: tuple[str, ...] = ()
+    """Keys of this family that change nothing in what its encoder computes."""
+
+    def table(self, config: BertConfig) -> list[Row]:
+        """The rows with `{i}` written out for each layer that has weights."""
+        return [
+            Row(row.ours.replace("{i}", str(i)), tuple(name.replace("{i}", str(i)) for name in row.theirs))
+            for row in self.rows
+            if config.widens_embeddings or not row.ours.startswith("encoder.embeddings.widen.")
+            for i in (range(config.blocks) if "{i}" in row.ours else (0,))
+        ]
+
+    @cached_property
+    def _bare(self) -> tuple[str, ...]:
+        """What names begin with in a checkpoint of the encoder alone."""
+        inside = (row.theirs[0] for row in self.rows if row.theirs[0].startswith(f"{self.base}."))
+        return tuple(sorted({name.split(".")[1] + "." for name in inside}))
+
+    def canonical(self, name: str) -> str | None:
+        """A name as any checkpoint may spell it, as the table spells it; None if it is known to mean nothing."""
+        name = name.removeprefix("module.")  # left by data-parallel training
+        name = re.sub(r"\bgamma$", "weight", name)  # the names of the first TensorFlow release
+        name = re.sub(r"\bbeta$", "bias", name)
+        if name.startswith(self._bare):  # saved from the bare encoder
+            name = f"{self.base}.{name}"
+        for pattern, spelling in self.spellings:
+            name, found = re.subn(pattern, spelling, name)
+            if found:
+                break
+        return None if name == f"{self.base}.embeddings.position_ids" else name
+
+    def to_theirs(self, ours: Mapping[str, Tensor], config: BertConfig) -> dict[str, Tensor]:
+        """Our tensors under the table's names, those that are several there split."""
+        theirs: dict[str, Tensor] = {}
+        for row in self.table(config):
+            if row.ours in ours:
+                parts = ours[row.ours].chunk(len(row.theirs)) if len(row.theirs) > 1 else [ours[row.ours]]
+                theirs.update(zip(row.theirs, (part.contiguous() for part in parts), strict=True))
+        return theirs
+
+    def as_written(self, name: str, suffix: str) -> str:
+        """A name of the table as the class that ends in `suffix` has it."""
+        if suffix == "Model":
+            return name.removeprefix(f"{self.base}.")
+        for beginning, instead in self.written.get(suffix, {}).items():
+            if name.startswith(beginning):
+                return instead + name.removeprefix(beginning)
+        return name
+
+
+def join(tensors: Iterable[Tensor]) -> Tensor:
+    """Their tensors of one row as our one."""
+    import torch
+
+    parts = list(tensors)
+    return parts[0] if len(parts) == 1 else torch.cat(parts)

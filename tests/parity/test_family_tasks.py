@@ -1,0 +1,154 @@
+"""Fine-tuned models of every family open in transformers and theirs open here, for every task: the same scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from transformers import AutoConfig, AutoTokenizer
+
+import bertkit
+from bertkit.config import BertConfig
+from bertkit.inference.scoring import Scorer
+from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
+from bertkit.interop.folder import ModelFolder
+from bertkit.model.bert import Bert
+from bertkit.model.fine_tuned import FineTuned
+from bertkit.tasks.choice import MultipleChoice
+from bertkit.tasks.classify import Classify
+from bertkit.tasks.qa import Qa
+from bertkit.tasks.regress import Regress
+from bertkit.tasks.tag import Tag
+from bertkit.tasks.task import Task
+from bertkit.text.recipe import VocabularyRecipe
+from bertkit.text.sample import draw_sample
+from bertkit.text.tokenizer import Tokenizer
+from bertkit.text.train import train
+
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+FAMILIES: dict[str, dict[str, Any]] = {
+    "roberta": {"type_vocab_size": 1, "pad_token_id": 1},
+    "albert": {"embedding_size": 16, "num_hidden_groups": 1},
+    "electra": {"embedding_size": 16},
+    "distilbert": {"type_vocab_size": 0},
+}
+TOKENIZERS = {"roberta": "roberta", "albert": "albert", "electra": "bert", "distilbert": "bert"}
+PREFIXES = {"roberta": "Roberta", "albert": "Albert", "electra": "Electra", "distilbert": "DistilBert"}
+TEXTS = ["The import statement binds names", ("one text", "and another one"), "no more"]
+CHOICES = [("The import statement", ["binds names", "is a loop", "ends"]), ("A class", ["is a type", "is not"])]
+SENTENCES = [("The", "import", "statement", "binds", "names"), ("Import",)]
+QUESTIONS = [("What binds names?", "The import statement  binds names, and  more."), ("Who?", "Nobody at all.")]
+TASKS: dict[str, tuple[Task[Any], str, list[Any]]] = {
+    "classify": (Classify(classes=("bad", "good", "so so"), max_length=64), "ForSequenceClassification", TEXTS),
+    "regress": (Regress(max_length=64), "ForSequenceClassification", TEXTS),
+    "choice": (MultipleChoice(max_length=64), "ForMultipleChoice", CHOICES),
+    "tag": (Tag(tags=("O", "B-A", "I-A"), max_length=64), "ForTokenClassification", SENTENCES),
+    "qa": (Qa(max_length=64), "ForQuestionAnswering", QUESTIONS),
+}
+EVERY_PAIR = [(family, task) for family in FAMILIES for task in TASKS]
+
+
+@pytest.fixture(scope="session")
+def tokenizers(english: list[str]) -> dict[str, Tokenizer]:
+    sample = draw_sample(english, hold_out=False)
+    return {name: train(sample, VocabularyRecipe(name, vocab_size=500)).tokenizer for name in set(TOKENIZERS.values())}
+
+
+def ours(family: str, task: Task[Any], tokenizer: Tokenizer) -> FineTuned:
+    torch.manual_seed(1)
+    config = BertConfig(
+        family=family, vocab_size=tokenizer.vocab_size, initializer_range=0.2, **{**SIZES, **FAMILIES[family]}
+    )
+    bert = Bert(config, pooler=task.pooler, mlm=False, nsp=False)
+    model = FineTuned(bert, task.shape).eval()
+    torch.nn.init.normal_(model.dense.bias, std=0.5)
+    return model
+
+
+def scores_agree(model: FineTuned, task: Task[Any], tokenizer: Tokenizer, theirs: Any, inputs: list[Any]) -> None:
+    examples = [task.example(value, "here") for value in inputs]
+    compared = 0
+    for unit in task.encode(examples, tokenizer):
+        for each, found in zip(unit, Scorer(model, task, tokenizer).scores(unit), strict=True):
+            ids = torch.tensor([each.ids])
+            with torch.no_grad():
+                given = {"token_type_ids": torch.tensor([each.segments])} if model.bert.config.type_vocab_size else {}
+                if isinstance(task, MultipleChoice):
+                    ids, given = ids[None], {name: tensor[None] for name, tensor in given.items()}
+                    given["attention_mask"] = torch.ones_like(ids)
+                out = theirs(ids, **given)
+            expected = torch.stack([out.start_logits[0], out.end_logits[0]], -1) if task.name == "qa" else out.logits[0]
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+            compared += 1
+    assert compared >= len(inputs)
+
+
+@pytest.mark.parametrize(("family", "name"), EVERY_PAIR)
+def test_ours_opens_there_and_again_here(family, name, tokenizers, tmp_path):
+    (task, suffix, inputs), tokenizer = TASKS[name], tokenizers[TOKENIZERS[family]]
+    model = ours(family, task, tokenizer)
+    save_fine_tuned(tmp_path / "ours", model, task, tokenizer, metrics={}, provenance={})
+    their_class = getattr(transformers, PREFIXES[family] + suffix)
+    theirs, info = their_class.from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not info["missing_keys"]
+    assert not info["unexpected_keys"]
+    scores_agree(model, task, tokenizer, theirs.eval(), inputs)
+    loaded = load_fine_tuned(ModelFolder(tmp_path / "ours"))
+    assert loaded.task == task
+    assert all(torch.equal(a, b) for a, b in zip(loaded.model.parameters(), model.parameters(), strict=True))
+    text, pair = "The import statement", "binds names"
+    assert AutoTokenizer.from_pretrained(tmp_path / "ours")(text, pair)["input_ids"] == tokenizer.encode(text, pair).ids
+
+
+@pytest.mark.parametrize(("family", "name"), EVERY_PAIR)
+def test_theirs_opens_here(family, name, tokenizers, tmp_path):
+    (task, suffix, inputs), tokenizer = TASKS[name], tokenizers[TOKENIZERS[family]]
+    save_fine_tuned(tmp_path / "sizes", ours(family, task, tokenizer), task, tokenizer, metrics={}, provenance={})
+    torch.manual_seed(7)
+    theirs = getattr(transformers, PREFIXES[family] + suffix)(AutoConfig.from_pretrained(tmp_path / "sizes")).eval()
+    theirs.save_pretrained(tmp_path / "theirs")
+    tokenizer.save(tmp_path / "theirs")
+    model, found, _ = load_fine_tuned(ModelFolder(tmp_path / "theirs"))
+    assert type(found) is type(task)
+    assert found.labels == task.labels
+    scores_agree(model, found, tokenizer, theirs, inputs)
+    assert len(bertkit.load(tmp_path / "theirs")(inputs)) == len(inputs)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_pairs_are_framed_as_the_tokenizer_frames_them(family, tokenizers):
+    tokenizer = tokenizers[TOKENIZERS[family]]
+    task = Classify(classes=("a", "b"), max_length=64)
+    ((features,),) = task.encode([task.example(("one text", "and another"), "here")], tokenizer)
+    expected = tokenizer.encode("one text", "and another")
+    assert list(features.ids) == expected.ids
+    assert list(features.segments) == expected.segments
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("length", [16, 17, 40])
+def test_no_sequence_is_longer_than_the_model_reads(family, length, tokenizers):
+    tokenizer = tokenizers[TOKENIZERS[family]]
+    long = "the import statement binds names " * 30
+    for long_texts in ("head", "head-tail", "windows"):
+        task = Classify(classes=("a", "b"), max_length=length, long=long_texts)
+        for unit in task.encode(
+            [task.example(each, "here") for each in (long, (long, "short"), (long, long))], tokenizer
+        ):
+            assert max(len(each.ids) for each in unit) <= length
+    qa = Qa(max_length=length)
+    (unit,) = qa.encode([qa.example(("What?", long), "here")], tokenizer)
+    assert max(len(each.ids) for each in unit) <= length
+
+
+def test_answers_of_a_byte_level_model_are_the_exact_characters(tokenizers, tmp_path):
+    tokenizer = tokenizers["roberta"]
+    task = Qa(max_length=32)
+    save_fine_tuned(Path(tmp_path, "m"), ours("roberta", task, tokenizer), task, tokenizer, metrics={}, provenance={})
+    passage = "Names  are bound 😀 by 导入语句, and by  nothing else. " * 5
+    answer = bertkit.load(tmp_path / "m")(("Who binds?", passage))
+    assert answer["answer"] == passage[answer["start"] : answer["end"]]
+    assert answer["answer"] == answer["answer"].strip()
