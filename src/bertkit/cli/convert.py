@@ -77,8 +77,8 @@ def convert(
         overwrite=overwrite,
     )
     if written != to:
-        order = "before" if folder.config.pre_norm else "after"
-        note(f"this model has its norms {order} each layer's parts, so it is written for {written}")
+        kind = f"a pre-norm {folder.family.title}" if folder.config.pre_norm else f"a {folder.family.title}"
+        note(f"this model is {kind}, so it is written for {written}")
     if for_people():
         typer.echo(f"{out}  ({loaded.parameter_count():,} parameters in the source; bertkit info {out} shows it)")
     else:

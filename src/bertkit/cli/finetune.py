@@ -59,7 +59,10 @@ def finetune(
     crf: Annotated[bool, typer.Option("--crf", help="tag: judge neighbouring tags together.")] = False,
     freeze: Annotated[bool, typer.Option("--freeze", help="Only the head learns; BERT gives features.")] = False,
     last_layers: Annotated[int | None, typer.Option(min=0, help="Only the last N layers learn.")] = None,
-    layer_decay: Annotated[float, typer.Option(help="Each layer's rate is that of the one above it times this.")] = 1.0,
+    layer_decay: Annotated[
+        float | None,
+        typer.Option(help="Each layer's rate is that of the one above it times this. [1; ELECTRA 0.8]"),
+    ] = None,
     gradual: Annotated[bool, typer.Option("--gradual", help="The head first, then a layer more each epoch.")] = False,
     mix: Annotated[bool, typer.Option("--mix-layers", help="Read a learned mix of all layers.")] = False,
     lstm: Annotated[int, typer.Option(min=0, help="A BiLSTM of so many units under the head.")] = 0,

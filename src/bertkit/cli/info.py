@@ -62,7 +62,7 @@ def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
     files = [file for name in names if (file := folder.path / name).exists()] + weight_files(folder.path)
     return {
         "folder": str(Path(model)),
-        "family": "bert",
+        "family": config.family,
         "architecture": folder.architecture,
         "task": folder.task,
         "parts": ", ".join(["encoder", *(PARTS[part] for part, there in folder.parts.items() if there)]),

@@ -199,6 +199,7 @@ def _interruption(run: Path) -> Iterator[None]:
 
 
 def _result(run: Path, facts: dict[str, Any]) -> None:
+    from bertkit.objectives.terms import answered_right
     from bertkit.training.validation import perplexity
 
     result = {"model": str(run / "model"), "report": str(run / "report.html"), **facts}
@@ -206,9 +207,8 @@ def _result(run: Path, facts: dict[str, Any]) -> None:
     if not for_people():
         emit(result)
         return
-    nsp = f", next sentences {facts['nsp_accuracy']:.1%} right" if "nsp_accuracy" in facts else ""
     typer.echo(
-        f"held-out text: perplexity {result['perplexity']:.1f}, masked words {facts['mlm_accuracy']:.1%} right{nsp}\n"
+        f"held-out text: perplexity {result['perplexity']:.1f}, {answered_right(facts)}\n"
         f"model   {run / 'model'}\nreport  {run / 'report.html'}\n"
         f'try     bertkit fill-mask {run / "model"} "A text with a [MASK] in it."'
     )

@@ -65,10 +65,11 @@ class TrainingDisplay(Watcher):
 
     def validated(self, facts: dict[str, Any]) -> None:
         self.validation = facts
-        nsp = f", next sentences {facts['nsp_accuracy']:.1%} right" if "nsp_accuracy" in facts else ""
+        from bertkit.objectives.terms import answered_right
+
         self._print(
             f"step {facts['step']:>6,}  held-out: loss {facts['mlm_loss']:.3f}, perplexity {facts['perplexity']:,.1f},"
-            f" words {facts['mlm_accuracy']:.1%} right{nsp}"
+            f" {answered_right(facts)}"
         )
 
     def said(self, message: str) -> None:

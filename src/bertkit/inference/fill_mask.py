@@ -35,10 +35,15 @@ def fill_masks(encoder: TextEncoder, texts: Sequence[str], k: int = 5) -> list[l
     All masks of a text are seen, and guessed independently of each other. In a text longer than the model, each
     mask is guessed from the window of tokens that has it in its middle.
     """
+    if encoder.model.rtd is not None:
+        raise UsageError(
+            f"{encoder.name} is an ELECTRA discriminator: it says which words were replaced, and guesses none",
+            "Use its generator (ElectraForMaskedLM), or a BERT, RoBERTa or ALBERT.",
+        )
     if encoder.model.mlm is None:
         raise UsageError(
             f"{encoder.name} has no masked-word head, so it cannot guess words",
-            "Use a checkpoint that has one (BertForMaskedLM or BertForPreTraining).",
+            "Use a checkpoint that has one (such as BertForMaskedLM or BertForPreTraining).",
         )
     if k < 1:
         raise UsageError(f"k is {k}", "Ask for at least one guess.")
@@ -53,7 +58,7 @@ def fill_masks(encoder: TextEncoder, texts: Sequence[str], k: int = 5) -> list[l
         scores = encoder.model.word_scores(hidden_MD)[:, :vocabulary].float()
         best = scores.softmax(-1).topk(k)
         return [
-            [Guess(encoder.tokenizer.token(token), odds, token) for odds, token in zip(*guesses, strict=True)]
+            [Guess(encoder.tokenizer.shown(token), odds, token) for odds, token in zip(*guesses, strict=True)]
             for guesses in zip(best.values.tolist(), best.indices.tolist(), strict=True)
         ]
 

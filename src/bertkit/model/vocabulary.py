@@ -47,6 +47,7 @@ def fit_vocabulary(model: Bert, old: Tokenizer, new: Tokenizer) -> Fitted:
         pooler=model.pooler is not None,
         mlm=model.mlm is not None,
         nsp=model.nsp is not None,
+        rtd=model.rtd is not None,
         tied=model.mlm is None or model.mlm.decoder is None,
     )
     ordinary = [number for number in old.ordinary_ids if not _PLACEHOLDER.fullmatch(old.token(number))]

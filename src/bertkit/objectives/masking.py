@@ -1,9 +1,10 @@
 """Which tokens are hidden from the model, and behind what.
 
 15 % of the tokens are chosen; of those 80 % become [MASK], 10 % a random token, 10 % stay as they are, so that the
-model can never be sure which words it is asked for. Tokens are chosen one by one, or as whole words, or as spans of
-words; in all three each token is replaced by the same rule. Every draw is a function of a key, so a sample is masked in
-the same way by whoever asks, and in another way in each epoch.
+model can never be sure which words it is asked for. Tokens are chosen one by one, or as whole words, or as runs of
+words, whose length is geometric (spans, SpanBERT) or 1 to 3, a run of n being drawn 1/n as often as one word (n-grams,
+ALBERT); in all of them each token is replaced by the same rule. Every draw is a function of a key, so a sample is
+masked in the same way by whoever asks, and in another way in each epoch.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from bertkit.corpus.sampling.samples import Sample
 from bertkit.corpus.shards import Array
 from bertkit.errors import UsageError, nearest, shortened
 
-UNITS = ("token", "word", "span")
+UNITS = ("token", "word", "span", "ngram")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,7 @@ class Masking:
     longest_span: int = 10
     span_end: float = 0.2
     """A span ends after each word with this probability (geometric, mean 3.8 with the limit, as in SpanBERT)."""
+    longest_ngram: int = 3
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
@@ -46,7 +48,7 @@ class Masking:
                 f"of the chosen tokens {self.masked} masked and {self.random} random",
                 "Both are shares, at most 1 together.",
             )
-        if self.longest_span < 1 or not 0 < self.span_end <= 1:
+        if min(self.longest_span, self.longest_ngram) < 1 or not 0 < self.span_end <= 1:
             raise UsageError(f"spans of up to {self.longest_span} words that end with {self.span_end}")
 
 
@@ -116,11 +118,7 @@ def _spans(sample: Sample, places: Array, wanted: int, masking: Masking, sample_
     taken = np.zeros(len(sample), bool)
     left = wanted
     order = np.argsort(bits(key(sample_key, "span"), starts)).tolist()
-    words_in = np.minimum(
-        1
-        + np.floor(np.log1p(-uniform(key(sample_key, "length"), starts)) / np.log1p(-min(masking.span_end, 1 - 1e-12))),
-        masking.longest_span,
-    ).astype(int)
+    words_in = _run_lengths(masking, uniform(key(sample_key, "length"), starts))
     for word in order:
         for next_word in range(word, min(word + int(words_in[word]), len(starts))):
             first, stop = int(starts[next_word]), int(starts[next_word]) + int(lengths[next_word])
@@ -132,6 +130,18 @@ def _spans(sample: Sample, places: Array, wanted: int, masking: Masking, sample_
         if not left:
             break
     return np.flatnonzero(taken) if taken.any() else _words(sample, places, wanted, sample_key)
+
+
+def _run_lengths(masking: Masking, draws: Array) -> Array:
+    """How many words runs have, from numbers between 0 and 1."""
+    lengths: Array
+    if masking.unit == "ngram":
+        shares = 1 / np.arange(1, masking.longest_ngram + 1)
+        lengths = 1 + np.searchsorted(np.cumsum(shares) / shares.sum(), draws, side="right")
+        return np.minimum(lengths, masking.longest_ngram)
+    geometric = 1 + np.floor(np.log1p(-draws) / np.log1p(-min(masking.span_end, 1 - 1e-12)))
+    lengths = np.minimum(geometric, masking.longest_span).astype(int)
+    return lengths
 
 
 def _word_lengths(sample: Sample, places: Array, starts: Array) -> Array:

@@ -39,13 +39,15 @@ class Batch(Inputs):
     """The places of the hidden words."""
     labels: Tensor
     random: Tensor | None
-    """For each pair 0 if B goes on where A ends, 1 if it is random; None without pairs."""
+    """For each pair 0 if B goes on where A ends, 1 if it is random, or A and B are swapped; None without pairs."""
+    about_pairs: str = "nsp"
+    """What is asked of pairs: next sentence or, of those that may be swapped, sentence order."""
 
     @property
     def counts(self) -> dict[str, int]:
         """How many examples each term of the loss has, known before the model is asked."""
         counts = {"mlm": len(self.labels)}
-        return counts if self.random is None else {**counts, "nsp": len(self.random)}
+        return counts if self.random is None else {**counts, self.about_pairs: len(self.random)}
 
 
 def terms(model: Bert, batch: Batch) -> dict[str, Term]:
@@ -56,7 +58,7 @@ def terms(model: Bert, batch: Batch) -> dict[str, Term]:
     hidden_MD, firsts_BD = torch.split(batch.through(model.encoder, read), [len(batch.hidden), len(batch.firsts)])
     return {
         "mlm": masked_word_term(model, hidden_MD, batch.labels),
-        "nsp": next_sentence_term(model, firsts_BD, batch.random),
+        batch.about_pairs: next_sentence_term(model, firsts_BD, batch.random),
     }
 
 
@@ -72,9 +74,10 @@ class PretrainingData:
         nsp: bool,
         seed: int,
         packed: bool,
+        swapped: bool = False,
         short_share: float = 0.1,
     ) -> None:
-        self.corpus, self.split, self.seed = corpus, split, seed
+        self.corpus, self.split, self.seed, self.swapped = corpus, split, seed, swapped
         self.masking, self.nsp, self.packed, self.short_share = masking, nsp, packed, short_share
         tokenizer = corpus.tokenizer
         self.vocabulary = Vocabulary(tokenizer.mask_id, np.array(tokenizer.ordinary_ids))
@@ -91,17 +94,25 @@ class PretrainingData:
 
     def batch(self, choices: Sequence[Choice], length: int) -> Batch:
         samples = [self.sample(choice, length) for choice in choices]
-        return make_batch(samples, packed=self.packed, pad_id=self.pad_id)
+        about_pairs = "sop" if self.swapped else "nsp"
+        return make_batch(samples, packed=self.packed, pad_id=self.pad_id, about_pairs=about_pairs)
 
     def _samples(self, epoch: int, length: int) -> Pairs | Sequences:
         if not self.nsp:
             return self.corpus.sequences(self.split, max_length=length)
         return self.corpus.pairs(
-            self.split, max_length=length, seed=self.seed, epoch=epoch, short_share=self.short_share
+            self.split,
+            max_length=length,
+            seed=self.seed,
+            epoch=epoch,
+            negatives="swap" if self.swapped else "document",
+            short_share=self.short_share,
         )
 
 
-def make_batch(samples: Sequence[tuple[Sample, Masked]], *, packed: bool, pad_id: int) -> Batch:
+def make_batch(
+    samples: Sequence[tuple[Sample, Masked]], *, packed: bool, pad_id: int, about_pairs: str = "nsp"
+) -> Batch:
     """Packed, samples of equal length are put together; padded, they stay in their order."""
     if packed:
         samples = sorted(samples, key=lambda pair: -len(pair[0]))
@@ -115,4 +126,5 @@ def make_batch(samples: Sequence[tuple[Sample, Masked]], *, packed: bool, pad_id
         hidden=torch.from_numpy(hidden),
         labels=torch.from_numpy(labels),
         random=torch.tensor([int(not sample.is_next) for sample, _ in samples]) if has_pairs else None,
+        about_pairs=about_pairs,
     )

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
+
+IN_WORDS = {"mlm": "masked words", "nsp": "next sentences", "sop": "sentence order"}
+"""What the model is asked by each term of a loss."""
 
 
 @dataclass(frozen=True)
@@ -17,3 +23,12 @@ class Term:
     """Of how many examples: hidden words, or sentence pairs."""
     right: Tensor
     """How many of them the model answers as it should."""
+
+
+def answered_right(facts: Mapping[str, Any]) -> str:
+    """
+    >>> answered_right({"mlm_accuracy": 0.25, "nsp_accuracy": 0.8})
+    'masked words 25.0% right, next sentences 80.0% right'
+    """
+    there = ((words, facts[f"{name}_accuracy"]) for name, words in IN_WORDS.items() if f"{name}_accuracy" in facts)
+    return ", ".join(f"{words} {share:.1%} right" for words, share in there)

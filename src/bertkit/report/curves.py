@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bertkit.files import atomic_file
+from bertkit.objectives.terms import IN_WORDS
 from bertkit.report.history import Floats, History
 
 COLOURS = {
@@ -179,7 +180,8 @@ def _loss(axes: Axes, history: History, place: Callable[[Floats], Floats]) -> No
 
 def _accuracy(axes: Axes, history: History) -> None:
     axes.set_title("Accuracy")
-    for key, colour, name in (("mlm_accuracy", "blue", "masked words"), ("nsp_accuracy", "orange", "next sentence")):
+    colours = {"mlm": "blue", "nsp": "orange", "sop": "orange"}
+    for key, colour, name in ((f"{term}_accuracy", colour, IN_WORDS[term]) for term, colour in colours.items()):
         training, validation = history.steps[key], history.validations[key]
         seen = np.isfinite(validation).any()
         label = f"{name}, training" if seen else name
@@ -233,7 +235,7 @@ def _gradient_norm(axes: Axes, history: History) -> None:
 PANELS: tuple[tuple[str, Callable[[Axes, History], None]], ...] = (
     ("Loss of masked words against tokens seen", _loss_by_tokens),
     ("Loss of masked words against time", _loss_by_time),
-    ("Accuracy for masked words and next sentences", _accuracy),
+    ("Accuracy for masked words and pairs", _accuracy),
     ("Tokens per second", _speed),
     ("Learning rate", _learning_rate),
     ("Gradient norm", _gradient_norm),

@@ -18,7 +18,7 @@ from tokenizers import models, normalizers
 
 from bertkit.errors import TokenizerError, shortened
 from bertkit.files import read_json, require_regular_file, to_json
-from bertkit.text.families import BERT, KINDS, Family, assemble, family_of, frame
+from bertkit.text.families import BERT, KINDS, WORD_START, Family, assemble, family_of, frame
 
 ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
 MAX_VOCABULARY_BYTES = 512 * 2**20
@@ -177,6 +177,12 @@ class Tokenizer:
 
     def token(self, token_id: int) -> str:
         return self.backend.id_to_token(token_id) or self.specials.get("unk", "")
+
+    def shown(self, token_id: int) -> str:
+        """A token as people read it: without what marks the beginning of a word, and bytes as the text they are."""
+        if self.kind == "bpe":
+            return self.backend.decode([token_id], skip_special_tokens=False).strip()
+        return self.token(token_id).removeprefix(WORD_START) if self.kind == "unigram" else self.token(token_id)
 
     def encode(self, text: str, pair: str | None = None) -> Encoded:
         second = None if pair is None else without_surrogates(pair)

@@ -39,6 +39,7 @@ def data_of(settings: Settings, corpus: CorpusFolder, split: str, group: Group) 
         split,
         masking=settings.recipe.masking if split == "train" else Masking(),
         nsp=settings.recipe.nsp,
+        swapped=settings.recipe.swapped,
         seed=settings.seed,
         packed=group.device.type == "cpu",
         short_share=settings.recipe.short_share,

@@ -161,7 +161,8 @@ def finetune(
         )
         watcher.said(notes[-1])
     units = [unit for features in encoded for unit in examples.task.units(features)]
-    settings = FitSettings.usual(width=folder.config.hidden_size, units=len(units), **request.change)
+    config = folder.config
+    settings = FitSettings.usual(width=config.hidden_size, units=len(units), family=config.family, **request.change)
     provenance = _provenance(request, settings)
     best: tuple[float, FineTuned, Fitted] | None = None
     scores = []

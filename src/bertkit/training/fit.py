@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +30,8 @@ TOKENS_AT_ONCE = 4096
 WIDTH_OF_THE_RATE, POWER_OF_THE_WIDTH = 768, 1.5
 """The published rate is for this width. Narrow models want a higher one: of those tried on held-out parts of training
 sets, the best were about 1e-4 for a width of 384 and 1e-3 for 128."""
+LAYER_DECAY = {"electra": 0.8}
+"""Families whose papers fine-tune the lower layers more slowly."""
 RATE_OF_FEW_WEIGHTS = 1e-3
 """Where BERT stays as it is, or nearly."""
 FEWEST_STEPS, MOST_EPOCHS = 150, 20
@@ -57,14 +59,16 @@ class FitSettings:
         Schedule(warmup=self.warmup, decay=1 - self.warmup)
 
     @classmethod
-    def usual(cls, *, width: int, units: int, **chosen: Any) -> Self:
+    def usual(cls, *, width: int, units: int, family: str = "bert", **chosen: Any) -> Self:
         """What suits a model of that hidden size and so many units to learn from; what is chosen, stays."""
-        transfer, batch = chosen.get("transfer", Transfer()), chosen.get("batch", cls.batch)
+        transfer, batch = chosen.pop("transfer", Transfer()), chosen.get("batch", cls.batch)
+        if transfer.layer_decay is None:
+            transfer = replace(transfer, layer_decay=LAYER_DECAY.get(family, 1.0))
         few = transfer.frozen or transfer.lora
         rate = RATE_OF_FEW_WEIGHTS if few else cls.learning_rate * (WIDTH_OF_THE_RATE / width) ** POWER_OF_THE_WIDTH
         enough = -(-FEWEST_STEPS * batch // max(units, 1))
         epochs = max(cls.epochs, min(enough, MOST_EPOCHS))
-        return cls(**{"learning_rate": rate, "epochs": epochs, **chosen})
+        return cls(**{"learning_rate": rate, "epochs": epochs, "transfer": transfer, **chosen})
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ class Planner:
         if self.request.hours is None:
             return "bert-mini"
         best = "bert-tiny"
-        for name in PRESETS:
+        for name in (name for name in PRESETS if name.startswith("bert-")):
             config = model_config(name, recipe, self.corpus)
             length = recipe.stages[0].length
             rate = 0.5 * peak / flops_per_token(config, length, recipe.masking.rate)

@@ -7,8 +7,8 @@ bert(batch=64)               the paper's, but for one thing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from bertkit.config import require_fields
@@ -46,6 +46,10 @@ class Recipe:
     dropout: float
     pre_norm: bool
     nsp: bool = True
+    """Whether samples are pairs, and the model says whether the second goes on where the first ends."""
+    swapped: bool = False
+    """If it does not, whether the two have changed places (ALBERT's sentence order) instead of the second being from
+    elsewhere."""
     left_to_right: bool = False
     """Each token sees only those to its left: for comparing one-way models with BERT on equal terms."""
     wave_positions: bool = False
@@ -111,6 +115,27 @@ def _stages(batch: int, length: int, long_length: int) -> tuple[Stage, ...]:
     if long_length <= length:
         return (Stage(length=length, batch=batch, share=1.0),)
     return (Stage(length=length, batch=batch, share=0.9), Stage(length=long_length, batch=batch, share=0.1))
+
+
+def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
+    """The recipe as a family has it; `asked` are the parts of it that the user has chosen, which are not changed, and
+    are refused where the family cannot do them."""
+    if family == "bert":
+        return recipe
+    for cannot, what in ((recipe.left_to_right, "left to right"), (recipe.pre_norm, "with its norms first")):
+        if cannot:
+            raise UsageError(f"a {family} {what}", "Only bert models can be so.")
+    if family == "albert":
+        unit = recipe.masking.unit if "masking.unit" in asked else "ngram"
+        return replace(recipe, swapped=recipe.nsp, masking=replace(recipe.masking, unit=unit))
+    if recipe.nsp and "nsp" in asked:
+        raise UsageError(f"next sentences for a {family} model, which has no head for them", "Leave them out.")
+    if family == "electra":
+        raise UsageError(
+            "pretraining an ELECTRA, which bertkit can open, fine-tune and use so far",
+            "Take a bert, roberta or albert model.",
+        )
+    return replace(recipe, nsp=False)
 
 
 RECIPES: dict[str, Callable[..., Recipe]] = {"bert": bert, "fast": fast}

@@ -10,9 +10,13 @@ from typing import Any
 from bertkit.config import BertConfig
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.errors import UsageError, nearest, shortened
+from bertkit.interop.families import family_of
+from bertkit.interop.folder import ModelFolder
+from bertkit.interop.hub import find_folder
 from bertkit.model.presets import PRESETS
+from bertkit.text.families import FAMILIES as TOKENIZER_FAMILIES
 from bertkit.training.parallel import WAYS
-from bertkit.training.recipes import Recipe, recipe_called
+from bertkit.training.recipes import Recipe, recipe_called, suited
 
 USUAL_RATES = {"adamw": 1e-3, "lamb": 5e-3, "muon": 2e-3}
 """For small models and short runs, from nothing."""
@@ -71,8 +75,15 @@ class Request:
         return {**asdict(self), "shards": str(self.shards)}
 
 
+def family_asked(request: Request) -> str:
+    """The family of the model that is to be trained."""
+    if request.start_from is not None:
+        return ModelFolder(find_folder(request.start_from)).config.family
+    return PRESETS[request.model]().family if request.model is not None else "bert"
+
+
 def make_recipe(request: Request) -> Recipe:
-    """The recipe that was named, with what was asked to be different.
+    """The recipe that was named, with what was asked to be different, as the model's family has it.
 
     A learning rate is that of the optimizer it is for: another optimizer has another unless it is said, Muon's two
     rates move together, and a model that has been trained before is not to be thrown back by those for a new one.
@@ -98,11 +109,18 @@ def make_recipe(request: Request) -> Recipe:
         else:
             plain[name] = value
     changed = {part: replace(getattr(recipe, part), **values) for part, values in parts.items() if values}
-    return replace(recipe, **changed, **plain)
+    return suited(replace(recipe, **changed, **plain), family_asked(request), request.change)
 
 
 def model_config(name: str, recipe: Recipe, corpus: CorpusFolder) -> BertConfig:
     """A size by its name, with what recipe and corpus say of it."""
+    wanted = TOKENIZER_FAMILIES[family_of(PRESETS[name]()).tokenizer]
+    if corpus.tokenizer.family.name != wanted.name:
+        raise UsageError(
+            f"{corpus.path} was prepared with a tokenizer for {corpus.tokenizer.family.title}"
+            f" ({corpus.tokenizer.kind}), and {name} reads {wanted.title}'s ({wanted.kind})",
+            f"Train one with `bertkit tokenizer train --family {wanted.name}`, and prepare the text with --tokenizer.",
+        )
     return PRESETS[name](
         vocab_size=corpus.tokenizer.vocab_size,
         pad_token_id=corpus.tokenizer.pad_id,

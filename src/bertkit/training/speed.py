@@ -37,5 +37,5 @@ def flops_per_token(config: BertConfig, length: int, mask_rate: float) -> float:
     keys = 3 * hidden * hidden
     rest = hidden * hidden + 2 * hidden * config.intermediate_size
     attention = 2 * length * hidden
-    head = hidden * hidden + hidden * config.vocab_size
+    head = config.embedding_width * (hidden + config.vocab_size)
     return 6 * (layers * (keys + attention) + (layers - 1 + mask_rate) * rest + mask_rate * head)

@@ -30,15 +30,15 @@ class Transfer:
     """The encoder stays as it is; only the head and the pooler, which is a part of it here, learn."""
     last_layers: int | None = None
     """Only so many layers at the end, the pooler and the head learn."""
-    layer_decay: float = 1.0
-    """The rate of each layer is that of the one above it, times this."""
+    layer_decay: float | None = None
+    """The rate of each layer is that of the one above it, times this. None: as the family's paper has it, mostly 1."""
     gradual: bool = False
     """The head first, then with each epoch one more layer, from the top."""
     lora: int = 0
     """The rank of the matrices that learn in place of the layers' own; 0 for none."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.layer_decay <= 1:
+        if self.layer_decay is not None and not 0 < self.layer_decay <= 1:
             raise UsageError(f"a layer decay of {self.layer_decay}", "It must be above 0 and at most 1.")
         if self.lora < 0 or (self.last_layers is not None and self.last_layers < 0):
             raise UsageError("a negative number of layers, or a negative rank")
@@ -63,13 +63,15 @@ def depth_of(name: str, layers: int) -> int:
 
 def prepare(model: FineTuned, transfer: Transfer) -> None:
     """Freeze what stays, and add what LoRA learns."""
-    layers = model.bert.config.num_hidden_layers
+    layers = model.bert.config.blocks
     deepest = layers + 1
     if transfer.frozen:
         deepest = 0
     elif transfer.last_layers is not None:
         if transfer.last_layers > layers:
-            raise UsageError(f"the last {transfer.last_layers} layers", f"The model has {layers}.")
+            raise UsageError(
+                f"the last {transfer.last_layers} layers", f"The model has {layers} with weights of their own."
+            )
         deepest = transfer.last_layers
     if not deepest and not model.has_head:
         raise UsageError(
@@ -88,7 +90,7 @@ def prepare(model: FineTuned, transfer: Transfer) -> None:
 def unfreeze(model: FineTuned, epoch: int) -> None:
     """What learns in an epoch of gradual unfreezing: the head in the first, or the last layer where there is no head,
     then a layer more in each."""
-    layers = model.bert.config.num_hidden_layers
+    layers = model.bert.config.blocks
     deepest = epoch if model.has_head else epoch + 1
     for name, parameter in model.named_parameters():
         parameter.requires_grad = depth_of(name, layers) <= deepest
@@ -96,12 +98,12 @@ def unfreeze(model: FineTuned, epoch: int) -> None:
 
 def parameter_groups(model: FineTuned, transfer: Transfer, *, rate: float, decay: float) -> list[dict[str, Any]]:
     """For the optimizer: by rate, and within it matrices, which decay, apart from biases and norms, which do not."""
-    layers = model.bert.config.num_hidden_layers
+    layers = model.bert.config.blocks
     groups: dict[tuple[float, bool], list[Tensor]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad or transfer.gradual:
             own = max(rate, RATE_OF_NEW_PARTS) if name.startswith(NEW_PARTS) else rate
-            own *= transfer.layer_decay ** depth_of(name, layers)
+            own *= (transfer.layer_decay or 1.0) ** depth_of(name, layers)
             groups.setdefault((own, parameter.ndim > 1), []).append(parameter)
     return [
         {"params": parameters, "lr": own, "highest_lr": own, "weight_decay": decay if is_matrix else 0.0}

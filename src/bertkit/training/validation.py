@@ -15,6 +15,7 @@ from bertkit.corpus.sampling.order import Choice, Order
 from bertkit.model.bert import Bert
 from bertkit.objectives.masking import Masking, mask
 from bertkit.objectives.pretraining import PretrainingData
+from bertkit.objectives.terms import IN_WORDS
 from bertkit.training.feed import micro_batches, share
 from bertkit.training.parallel import Group
 
@@ -32,7 +33,7 @@ def validate(
     mine = share(cut, group.rank, group.size)
     turns = -(-len(cut) // group.size)  # all processes must go through the model equally often
     learner.eval()
-    ones = dict.fromkeys(("mlm", "nsp"), 1.0)
+    ones = dict.fromkeys(IN_WORDS, 1.0)
     sums: dict[str, float] = {}
     with torch.no_grad():
         for turn in range(turns):
@@ -85,8 +86,8 @@ class Riddles:
                 best = probabilities.topk(guesses)
                 masks = [
                     {
-                        "answer": self.tokenizer.token(int(label)),
-                        "guesses": [[self.tokenizer.token(i), round(p, 6)] for i, p in zip(*each, strict=True)],
+                        "answer": self.tokenizer.shown(int(label)),
+                        "guesses": [[self.tokenizer.shown(i), round(p, 6)] for i, p in zip(*each, strict=True)],
                     }
                     for label, *each in zip(labels, best.indices.tolist(), best.values.tolist(), strict=True)
                 ]
@@ -95,6 +96,8 @@ class Riddles:
         return asked
 
     def _text(self, ids: np.ndarray[Any, Any]) -> str:
+        if self.tokenizer.kind != "wordpiece":
+            return self.tokenizer.backend.decode(ids[1:-1].tolist(), skip_special_tokens=False).strip()
         words: list[str] = []
         for token in (self.tokenizer.token(int(number)) for number in ids[1:-1]):
             if token.startswith("##") and words:

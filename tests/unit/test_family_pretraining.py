@@ -1,0 +1,148 @@
+"""Pretraining as each family does it: what it is asked, what it may not be asked, and that it learns."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+import bertkit
+from bertkit import device
+from bertkit.corpus.folder import CorpusFolder
+from bertkit.corpus.preparing.prepare import Recipe as Preparation
+from bertkit.corpus.preparing.prepare import prepare
+from bertkit.errors import InterruptionError, UsageError
+from bertkit.objectives.masking import Masking, Vocabulary, mask
+from bertkit.objectives.pretraining import PretrainingData
+from bertkit.text.recipe import VocabularyRecipe
+from bertkit.text.sample import draw_sample
+from bertkit.text.train import train
+from bertkit.training.pretrain import pretrain, resume
+from bertkit.training.request import Request
+from bertkit.training.watcher import Watcher
+from corpora import lines_of
+
+FEW_STEPS = {"batch": 8, "length": 32}
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory: pytest.TempPathFactory, english: list[str], shards: Path) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("families")
+    documents = ["\n".join(english[i : i + 12]) for i in range(0, 2400, 12)]
+    text = lines_of(documents, folder / "text.jsonl")
+    sample = draw_sample(english[:2400], hold_out=False)
+    made = {"bert": shards}
+    for family in ("roberta", "albert"):
+        tokenizer = train(sample, VocabularyRecipe(family, vocab_size=800)).tokenizer
+        recipe = Preparation(validation=0.1, near_duplicates=None, boilerplate=None)
+        made[family] = prepare([text], tokenizer, folder / family, recipe).path
+    return made
+
+
+def trained(corpora: dict[str, Path], family: str, out: Path, **change: object) -> tuple[Path, dict[str, float]]:
+    request = Request(
+        shards=corpora[family], model=f"{family}-tiny", steps=12, change={**FEW_STEPS, **change}, validation_samples=16
+    )
+    return out, pretrain(request, out, device.choose("cpu", "float32", 1), Watcher())
+
+
+@pytest.mark.parametrize(
+    ("family", "their_class", "asked"),
+    [
+        ("roberta", transformers.RobertaForMaskedLM, {"mlm"}),
+        ("albert", transformers.AlbertForPreTraining, {"mlm", "sop"}),
+    ],
+)
+def test_a_run_ends_in_a_folder_that_transformers_opens(family, their_class, asked, corpora, tmp_path):
+    run, facts = trained(corpora, family, tmp_path / "run")
+    assert {name.removesuffix("_accuracy") for name in facts if name.endswith("_accuracy")} == asked
+    _, report = their_class.from_pretrained(run / "model", output_loading_info=True)
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    encoder = bertkit.load_encoder(run / "model")
+    mask_token = encoder.tokenizer.specials["mask"]
+    assert len(encoder.fill_mask(f"The {mask_token} statement.", k=3)[0]) == 3
+    assert json.loads((run / "run.json").read_text())["settings"]["model"]["family"] == family
+
+
+def test_a_run_gone_on_with_is_the_same_to_the_bit(corpora, tmp_path):
+    whole, _ = trained(corpora, "albert", tmp_path / "whole")
+    request = Request(shards=corpora["albert"], model="albert-tiny", steps=12, change=FEW_STEPS, validation_samples=16)
+
+    class Stopping(Watcher):
+        def stepped(self, facts: dict[str, float]) -> None:
+            if facts["step"] == 6:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(InterruptionError):
+        pretrain(request, tmp_path / "cut", device.choose("cpu", "float32", 1), Stopping())
+    resume(tmp_path / "cut", device.choose("cpu", "float32", 1), Watcher())
+    same = [(folder / "model" / "model.safetensors").read_bytes() for folder in (whole, tmp_path / "cut")]
+    assert same[0] == same[1]
+
+
+@pytest.mark.parametrize(
+    ("family", "corpus", "change", "message"),
+    [
+        ("roberta", "bert", {}, "prepared with a tokenizer for BERT .*--family roberta"),
+        ("bert", "roberta", {}, "prepared with a tokenizer for RoBERTa .*--family bert"),
+        ("albert", "roberta", {}, "reads ALBERT's .unigram"),
+        ("roberta", "roberta", {"nsp": True}, "next sentences for a roberta"),
+        ("roberta", "roberta", {"left_to_right": True, "nsp": False}, "left to right"),
+        ("albert", "albert", {"pre_norm": True}, "norms first"),
+        ("electra", "bert", {}, "ELECTRA"),
+    ],
+)
+def test_what_does_not_go_together_is_told_and_nothing_is_left(family, corpus, change, message, corpora, tmp_path):
+    request = Request(shards=corpora[corpus], model=f"{family}-tiny", steps=2, change={**FEW_STEPS, **change})
+    with pytest.raises(UsageError, match=message):
+        pretrain(request, tmp_path / "run", device.choose("cpu", "float32", 1), Watcher())
+    assert not (tmp_path / "run").exists()
+
+
+def test_swapped_pairs_are_neighbours_in_the_wrong_order(corpora):
+    corpus = CorpusFolder(corpora["albert"])
+    data = PretrainingData(corpus, masking=Masking(), nsp=True, swapped=True, seed=3, packed=True)
+    samples = data._open(0, 64)
+    order = [samples[number] for number in range(len(samples))]
+    assert 0.4 < np.mean([sample.is_next for sample in order]) < 0.6
+    for sample in order:
+        first, second = sample.parts
+        before, after = (first, second) if sample.is_next else (second, first)
+        assert (before.shard, before.start < before.stop <= after.start) == (after.shard, True)
+
+
+def test_ngrams_are_runs_of_up_to_three_words_the_short_ones_more_often(corpora):
+    corpus = CorpusFolder(corpora["albert"])
+    vocabulary = Vocabulary(corpus.tokenizer.mask_id, np.array(corpus.tokenizer.ordinary_ids))
+    sequences = corpus.sequences("train", max_length=128)
+    runs: list[int] = []
+    for number in range(min(300, len(sequences))):
+        sample = sequences[number]
+        masked = mask(sample, Masking(unit="ngram", rate=0.05), vocabulary, number)
+        places = masked.positions[sample.word_starts[masked.positions]]
+        words = np.flatnonzero(sample.word_starts & ~sample.special)
+        numbers = np.searchsorted(words, places)
+        runs += [len(run) for run in np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1) if len(run)]
+    counts = np.bincount(runs, minlength=4)
+    assert counts[1] > counts[2] > counts[3] > 0
+    assert counts[4:].sum() < 0.05 * counts.sum()  # only where two of them touch
+
+
+def test_a_group_of_layers_learns_from_all_of_them():
+    from bertkit.model.bert import Bert
+    from bertkit.model.presets import PRESETS
+
+    torch.manual_seed(0)
+    shared = Bert(PRESETS["albert-tiny"](vocab_size=100))
+    deep = Bert(PRESETS["albert-tiny"](vocab_size=100, num_hidden_layers=6))
+    assert shared.parameter_count() == deep.parameter_count()
+    deep.load_state_dict(shared.state_dict())
+    ids = torch.randint(5, 100, (2, 9))
+    assert not torch.allclose(shared.encoder(ids).last, deep.encoder(ids).last)
