@@ -91,6 +91,11 @@ def test_what_the_page_on_fine_tuning_says_runs(place: Path, english: list[str])
     subprocess.run([sys.executable, "-c", code], cwd=place, check=True)
 
 
+def test_what_the_page_on_the_family_says_runs(place: Path):
+    assert run_commands("docs/family.md", place) == 5
+    assert "RobertaForMaskedLM" in (place / "for-transformers-too" / "config.json").read_text()
+
+
 def test_make_has_the_two_targets_it_names():
     for target in ("demo", "test"):
         assert f"$ make {target}" in "".join(blocks("console"))
