@@ -117,7 +117,7 @@ def _as_it_was(out: Path) -> TextEncoder:
     from bertkit.training.starting import new_model
 
     settings = Settings.from_json(read_json(out / "run" / "run.json")["settings"])
-    return TextEncoder(new_model(settings).eval(), load_encoder(out / "model").tokenizer)
+    return TextEncoder(new_model(settings).guesser, load_encoder(out / "model").tokenizer)
 
 
 def _guesses(encoder: TextEncoder, riddle: str) -> str:

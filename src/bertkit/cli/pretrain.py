@@ -47,9 +47,14 @@ def pretrain(
     learning_rate: Annotated[float | None, typer.Option(help="The highest. [the recipe's]")] = None,
     optimizer: Annotated[str | None, typer.Option(help="adamw, lamb (large batches) or muon. [the recipe's]")] = None,
     dropout: Annotated[float | None, typer.Option(min=0, max=0.9, help="In all layers. [the recipe's]")] = None,
-    mask: Annotated[str | None, typer.Option(help="Hide token, word (whole words) or span. [the recipe's]")] = None,
+    mask: Annotated[
+        str | None, typer.Option(help="Hide token, word (whole words), span or ngram. [the recipe's; ALBERT ngram]")
+    ] = None,
     mask_rate: Annotated[float | None, typer.Option(help="How much is hidden. [0.15]")] = None,
     no_nsp: Annotated[bool, typer.Option("--no-nsp", help="Without next-sentence prediction.")] = False,
+    generator_size: Annotated[
+        float | None, typer.Option(help="ELECTRA: its generator's width, as a share of the discriminator's. [0.25]")
+    ] = None,
     left_to_right: Annotated[
         bool, typer.Option("--left-to-right", help="Each token sees only those before it; with --no-nsp.")
     ] = False,
@@ -111,6 +116,7 @@ def pretrain(
         "masking.unit": mask,
         "masking.rate": mask_rate,
         "nsp": False if no_nsp else None,
+        "generator_size": generator_size,
         "left_to_right": True if left_to_right else None,
     }
     from bertkit import device as devices
@@ -200,6 +206,7 @@ def _interruption(run: Path) -> Iterator[None]:
 
 def _result(run: Path, facts: dict[str, Any]) -> None:
     from bertkit.objectives.terms import answered_right
+    from bertkit.text.tokenizer import Tokenizer
     from bertkit.training.validation import perplexity
 
     result = {"model": str(run / "model"), "report": str(run / "report.html"), **facts}
@@ -207,10 +214,12 @@ def _result(run: Path, facts: dict[str, Any]) -> None:
     if not for_people():
         emit(result)
         return
+    folder = run / ("generator" if "rtd_accuracy" in facts else "model")
+    mask = Tokenizer.open(folder).specials["mask"]
     typer.echo(
         f"held-out text: perplexity {result['perplexity']:.1f}, {answered_right(facts)}\n"
         f"model   {run / 'model'}\nreport  {run / 'report.html'}\n"
-        f'try     bertkit fill-mask {run / "model"} "A text with a [MASK] in it."'
+        f'try     bertkit fill-mask {folder} "A text with a {mask} in it."'
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import torch
@@ -46,7 +46,7 @@ class Bert(nn.Module):
     @classmethod
     def without_weights(cls, config: BertConfig, **parts: bool) -> Self:
         """The same network with shapes and no memory, to be filled by `load_state_dict(..., assign=True)`."""
-        with torch.device("meta"), _NoInitialisation():
+        with torch.device("meta"), NoInitialisation():
             return cls(config, **parts)
 
     def initialise(self) -> None:
@@ -63,6 +63,22 @@ class Bert(nn.Module):
                     nn.init.zeros_(module.weight[module.padding_idx])
             elif isinstance(module, MaskedWordHead) and module.decoder is not None:
                 nn.init.normal_(module.decoder, std=deviation)
+
+    @property
+    def encoders(self) -> tuple[Encoder, ...]:
+        return (self.encoder,)
+
+    @property
+    def guesser(self) -> Bert:
+        """Who guesses masked words; of an ELECTRA, which is two networks, it is one of them."""
+        return self
+
+    def apart(self, weights: Mapping[str, Tensor]) -> dict[str, Bert]:
+        """This network with these weights, by the name of the folder it is kept in."""
+        parts = {part: getattr(self, part) is not None for part in ("pooler", "mlm", "nsp", "rtd")}
+        bare = Bert.without_weights(self.config, **parts, tied=self.tied)
+        bare.load_state_dict(dict(weights), assign=True)
+        return {"model": bare}
 
     @property
     def tied(self) -> bool:
@@ -99,7 +115,7 @@ class Bert(nn.Module):
         return sum(parameter.numel() for parameter in self.parameters())
 
 
-class _NoInitialisation(TorchFunctionMode):
+class NoInitialisation(TorchFunctionMode):
     """Skips torch.nn.init: drawing random numbers for weights without memory is useless, and costs two seconds of
     imports."""
 

@@ -7,7 +7,7 @@ worker, now or after a restart.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -42,11 +42,15 @@ class Batch(Inputs):
     """For each pair 0 if B goes on where A ends, 1 if it is random, or A and B are swapped; None without pairs."""
     about_pairs: str = "nsp"
     """What is asked of pairs: next sentence or, of those that may be swapped, sentence order."""
+    replaced: bool = False
+    """Whether it is asked of every token whether it was replaced (ELECTRA)."""
 
     @property
     def counts(self) -> dict[str, int]:
         """How many examples each term of the loss has, known before the model is asked."""
         counts = {"mlm": len(self.labels)}
+        if self.replaced:
+            counts["rtd"] = self.tokens
         return counts if self.random is None else {**counts, self.about_pairs: len(self.random)}
 
 
@@ -75,9 +79,10 @@ class PretrainingData:
         seed: int,
         packed: bool,
         swapped: bool = False,
+        replaced: bool = False,
         short_share: float = 0.1,
     ) -> None:
-        self.corpus, self.split, self.seed, self.swapped = corpus, split, seed, swapped
+        self.corpus, self.split, self.seed, self.swapped, self.replaced = corpus, split, seed, swapped, replaced
         self.masking, self.nsp, self.packed, self.short_share = masking, nsp, packed, short_share
         tokenizer = corpus.tokenizer
         self.vocabulary = Vocabulary(tokenizer.mask_id, np.array(tokenizer.ordinary_ids))
@@ -94,8 +99,8 @@ class PretrainingData:
 
     def batch(self, choices: Sequence[Choice], length: int) -> Batch:
         samples = [self.sample(choice, length) for choice in choices]
-        about_pairs = "sop" if self.swapped else "nsp"
-        return make_batch(samples, packed=self.packed, pad_id=self.pad_id, about_pairs=about_pairs)
+        made = make_batch(samples, packed=self.packed, pad_id=self.pad_id)
+        return replace(made, about_pairs="sop" if self.swapped else "nsp", replaced=self.replaced)
 
     def _samples(self, epoch: int, length: int) -> Pairs | Sequences:
         if not self.nsp:
@@ -110,9 +115,7 @@ class PretrainingData:
         )
 
 
-def make_batch(
-    samples: Sequence[tuple[Sample, Masked]], *, packed: bool, pad_id: int, about_pairs: str = "nsp"
-) -> Batch:
+def make_batch(samples: Sequence[tuple[Sample, Masked]], *, packed: bool, pad_id: int) -> Batch:
     """Packed, samples of equal length are put together; padded, they stay in their order."""
     if packed:
         samples = sorted(samples, key=lambda pair: -len(pair[0]))
@@ -126,5 +129,4 @@ def make_batch(
         hidden=torch.from_numpy(hidden),
         labels=torch.from_numpy(labels),
         random=torch.tensor([int(not sample.is_next) for sample, _ in samples]) if has_pairs else None,
-        about_pairs=about_pairs,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-IN_WORDS = {"mlm": "masked words", "nsp": "next sentences", "sop": "sentence order"}
+IN_WORDS = {"mlm": "masked words", "nsp": "next sentences", "sop": "sentence order", "rtd": "replaced tokens"}
 """What the model is asked by each term of a loss."""
 
 
@@ -23,6 +23,8 @@ class Term:
     """Of how many examples: hidden words, or sentence pairs."""
     right: Tensor
     """How many of them the model answers as it should."""
+    weight: float = 1.0
+    """How much its mean counts in the loss."""
 
 
 def answered_right(facts: Mapping[str, Any]) -> str:

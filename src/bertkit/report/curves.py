@@ -180,7 +180,7 @@ def _loss(axes: Axes, history: History, place: Callable[[Floats], Floats]) -> No
 
 def _accuracy(axes: Axes, history: History) -> None:
     axes.set_title("Accuracy")
-    colours = {"mlm": "blue", "nsp": "orange", "sop": "orange"}
+    colours = {"mlm": "blue", "nsp": "orange", "sop": "orange", "rtd": "green"}
     for key, colour, name in ((f"{term}_accuracy", colour, IN_WORDS[term]) for term, colour in colours.items()):
         training, validation = history.steps[key], history.validations[key]
         seen = np.isfinite(validation).any()

@@ -83,6 +83,7 @@ def _figures(history: History) -> Markup:
         ("masked words right", _last(validations["mlm_accuracy"]), "{:.1%}".format, ""),
         ("next sentences right", _last(validations["nsp_accuracy"]), "{:.1%}".format, ""),
         ("sentence order right", _last(validations["sop_accuracy"]), "{:.1%}".format, ""),
+        ("replaced tokens told", _last(validations["rtd_accuracy"]), "{:.1%}".format, ""),
         ("tokens per second", _median(speed), "{:,.0f}".format, "median"),
         ("of the machine's peak", _median(share), "{:.0%}".format, "median"),
     ]

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.model.bert import Bert
+from bertkit.model.electra import Electra
 from bertkit.objectives.masking import Masking
 from bertkit.objectives.pretraining import PretrainingData, terms
+from bertkit.objectives.rtd import electra_terms
 from bertkit.training.loop import Learner, Stepper
 from bertkit.training.optimizers import Optimizers
 from bertkit.training.parallel import Group, spread
 from bertkit.training.settings import Settings
 
 
-def build_stepper(settings: Settings, model: Bert, corpus: CorpusFolder, group: Group) -> Stepper:
+def build_stepper(settings: Settings, model: Bert | Electra, corpus: CorpusFolder, group: Group) -> Stepper:
     model.train()
     if settings.parallel != "fsdp" or group.size == 1:  # FSDP moves each part when it has shared it out
         model.to(group.device)
-    model.encoder.gradient_checkpointing = settings.gradient_checkpointing
-    if settings.compiled:
-        for block in model.encoder.blocks:
-            block.compile()
+    for encoder in model.encoders:
+        encoder.gradient_checkpointing = settings.gradient_checkpointing
+        if settings.compiled:
+            for block in encoder.blocks:
+                block.compile()
     return Stepper(
-        learner=spread(Learner(model, terms), group, settings.parallel),
+        learner=spread(
+            Learner(model, electra_terms if isinstance(model, Electra) else terms), group, settings.parallel
+        ),
         source=data_of(settings, corpus, "train", group),
         recipe=settings.recipe,
         optimizers=Optimizers(model, settings.recipe.optimizer),
@@ -40,6 +45,7 @@ def data_of(settings: Settings, corpus: CorpusFolder, split: str, group: Group) 
         masking=settings.recipe.masking if split == "train" else Masking(),
         nsp=settings.recipe.nsp,
         swapped=settings.recipe.swapped,
+        replaced=settings.recipe.generator_size > 0,
         seed=settings.seed,
         packed=group.device.type == "cpu",
         short_share=settings.recipe.short_share,

@@ -45,7 +45,7 @@ class Learner(nn.Module):
     def forward(self, batch: Batch, counts: Mapping[str, float]) -> tuple[Tensor, dict[str, Tensor]]:
         """The batch's part of the step's loss, in which each term is averaged over `counts` examples; and sums."""
         found = self.terms(self.model, batch)
-        loss = torch.stack([term.total / counts[name] for name, term in found.items()]).sum()
+        loss = torch.stack([term.weight * term.total / counts[name] for name, term in found.items()]).sum()
         sums = {f"{name}_loss": term.total.detach() for name, term in found.items()}
         return loss, sums | {f"{name}_right": term.right for name, term in found.items()}
 

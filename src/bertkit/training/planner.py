@@ -15,6 +15,7 @@ from bertkit.device import Machine
 from bertkit.errors import MemoryLimitError
 from bertkit.files import sha256_of
 from bertkit.model.bert import Bert
+from bertkit.model.electra import Electra
 from bertkit.model.presets import PRESETS
 from bertkit.training.building import build_stepper
 from bertkit.training.feed import fitting_micro_batch
@@ -77,7 +78,7 @@ class Planner:
         kept = self.corpus.report["kept"]["train"]["tokens"]
         plan = Plan(
             model=name,
-            parameters=(start or Bert.without_weights(config, pooler=recipe.nsp, nsp=recipe.nsp)).parameter_count(),
+            parameters=(start or _sizes_only(config, recipe)).parameter_count(),
             recipe=recipe.name,
             steps=settings.steps,
             stages=tuple(
@@ -188,6 +189,12 @@ class Planner:
             self.micro_batch = min(self.micro_batch, progress.micro_batch)  # less, if memory did not suffice
             times.append(float(self.group.from_first(seconds)))
         return tuple(times)
+
+
+def _sizes_only(config: BertConfig, recipe: Recipe) -> Bert | Electra:
+    if recipe.generator_size:
+        return Electra.without_weights(config, generator_size=recipe.generator_size)
+    return Bert.without_weights(config, pooler=recipe.nsp, nsp=recipe.nsp)
 
 
 def _time_together(step: Any, group: Group) -> float:

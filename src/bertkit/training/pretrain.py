@@ -20,6 +20,7 @@ from bertkit.device import Machine
 from bertkit.errors import BertkitError, CorpusError, InterruptionError, UsageError, WriteError
 from bertkit.files import atomic_file, locked, read_json, refuse_existing, sha256_of, to_json
 from bertkit.model.bert import Bert
+from bertkit.model.electra import Electra
 from bertkit.report.page import write_report
 from bertkit.training.building import build_stepper, data_of
 from bertkit.training.parallel import Group, joined
@@ -103,7 +104,7 @@ def _run(
     out: Path,
     settings: Settings,
     plan: Plan,
-    model: Bert,
+    model: Bert | Electra,
     corpus: CorpusFolder,
     group: Group,
     watcher: Watcher,
@@ -213,7 +214,7 @@ def _refuse_existing(out: Path, *, overwrite: bool) -> None:
         raise WriteError(
             f"{out} holds a run already", f"Go on with it: bertkit pretrain --resume {out}; or add --overwrite."
         )
-    ours = {LOCK, "log.jsonl", "times.jsonl", "checkpoints", "model", "tensorboard"}
+    ours = {LOCK, "log.jsonl", "times.jsonl", "checkpoints", "model", "generator", "tensorboard"}
     left = (out / LOCK).exists() and all(path.name in ours for path in out.iterdir())
     if not left:
         refuse_existing(out, overwrite=overwrite)

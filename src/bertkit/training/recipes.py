@@ -50,6 +50,8 @@ class Recipe:
     swapped: bool = False
     """If it does not, whether the two have changed places (ALBERT's sentence order) instead of the second being from
     elsewhere."""
+    generator_size: float = 0.0
+    """Of ELECTRA: how wide its generator is beside its discriminator. 0: there is none."""
     left_to_right: bool = False
     """Each token sees only those to its left: for comparing one-way models with BERT on equal terms."""
     wave_positions: bool = False
@@ -117,10 +119,16 @@ def _stages(batch: int, length: int, long_length: int) -> tuple[Stage, ...]:
     return (Stage(length=length, batch=batch, share=0.9), Stage(length=long_length, batch=batch, share=0.1))
 
 
+GENERATOR_SIZE = 0.25
+"""As published for small and large."""
+
+
 def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
     """The recipe as a family has it; `asked` are the parts of it that the user has chosen, which are not changed, and
     are refused where the family cannot do them."""
     if family == "bert":
+        if "generator_size" in asked:
+            raise UsageError("a generator for a bert model", "Only ELECTRA has one: --model electra-mini.")
         return recipe
     for cannot, what in ((recipe.left_to_right, "left to right"), (recipe.pre_norm, "with its norms first")):
         if cannot:
@@ -131,10 +139,17 @@ def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
     if recipe.nsp and "nsp" in asked:
         raise UsageError(f"next sentences for a {family} model, which has no head for them", "Leave them out.")
     if family == "electra":
-        raise UsageError(
-            "pretraining an ELECTRA, which bertkit can open, fine-tune and use so far",
-            "Take a bert, roberta or albert model.",
-        )
+        size = recipe.generator_size if "generator_size" in asked else GENERATOR_SIZE
+        if not 0 < size <= 1:
+            raise UsageError(
+                f"a generator of {size:g} times the width of its discriminator",
+                "Give --generator-size between 0 and 1: a generator that is too good makes it too hard, 0.25 is usual.",
+            )
+        # the places that are asked for are filled by the generator, whatever it sees there
+        masking = replace(recipe.masking, masked=0.85, random=0.0)
+        return replace(recipe, nsp=False, generator_size=size, masking=masking)
+    if "generator_size" in asked:
+        raise UsageError(f"a generator for a {family} model", "Only ELECTRA has one: --model electra-mini.")
     return replace(recipe, nsp=False)
 
 

@@ -4,7 +4,8 @@ RUN/run.json        what was asked for, resolved
 RUN/log.jsonl       what happened, without a clock: the same bytes with and without interruption
 RUN/times.jsonl     the clock
 RUN/checkpoints/    to go on from
-RUN/model/          the newest good model, as every command reads it
+RUN/model/          the newest good model, as every command reads it; of an ELECTRA its discriminator,
+RUN/generator/      and its generator
 RUN/report.html, RUN/curves.png
 """
 
@@ -20,6 +21,7 @@ from bertkit.errors import CheckpointError, InterruptionError, MemoryLimitError,
 from bertkit.files import atomic_file, read_json, to_json
 from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
+from bertkit.model.electra import Electra
 from bertkit.objectives.pretraining import PretrainingData
 from bertkit.report.page import write_report
 from bertkit.training.checkpoint import Checkpoints, Found, Snapshot, read_checkpoint
@@ -32,7 +34,7 @@ from bertkit.training.plan import Pace, Plan
 from bertkit.training.progress import Progress
 from bertkit.training.settings import Settings
 from bertkit.training.signals import Signals
-from bertkit.training.speed import flops_per_token
+from bertkit.training.speed import flops_of
 from bertkit.training.validation import Riddles, averages, perplexity, validate
 from bertkit.training.watcher import Watcher
 
@@ -51,7 +53,7 @@ class Run:
         *,
         settings: Settings,
         plan: Plan,
-        model: Bert,
+        model: Bert | Electra,
         stepper: Stepper,
         corpus: CorpusFolder,
         validation: PretrainingData,
@@ -182,7 +184,7 @@ class Run:
         tokens, seconds = progress.tokens - self._logged[0], self._seconds() - self._logged[1]
         self._logged = progress.tokens, self._seconds()
         rate = tokens / max(seconds, 1e-9)
-        flops = flops_per_token(settings.model, stage.length, settings.recipe.masking.rate)
+        flops = flops_of(settings.model, stage.length, settings.recipe.masking.rate, settings.recipe.generator_size)
         times = {
             "step": progress.step,
             "seconds": round(self._seconds(), 3),
@@ -215,7 +217,7 @@ class Run:
             self.watcher.validated({"step": progress.step, **facts, **extra})
         sharded = settings.parallel == "fsdp" and self.group.size > 1  # then no process has the model to itself
         if self.journal is not None and not sharded:
-            guesses = self.riddles.ask(self.model, self.group.device)
+            guesses = self.riddles.ask(self.model.guesser, self.group.device)
             self.journal.write({"kind": "guesses", "step": progress.step, "sentences": guesses})
         if samples is None:
             self._took("validation", self._seconds() - start)
@@ -229,7 +231,7 @@ class Run:
         if self.journal is not None:
             progress.log_bytes, progress.seconds = self.journal.position(), self._seconds()
             snapshot = Snapshot(progress.step, weights, optimizer, progress.to_json())
-            self.checkpoints.save(snapshot, score=score or progress.validation.get("mlm_loss"))
+            self.checkpoints.save(snapshot, score=score or _score(progress.validation))
             self._save_model(weights)
             self.watcher.saved(progress.step)
             self._report()
@@ -252,27 +254,25 @@ class Run:
             write_report(self.path)
 
     def _save_model(self, weights: dict[str, Any]) -> None:
-        parts = {part: getattr(self.model, part) is not None for part in ("pooler", "mlm", "nsp")}
-        bare = Bert.without_weights(self.settings.model, **parts, tied=self.model.tied)
-        bare.load_state_dict(weights, assign=True)
-        save_model(
-            self.path / "model",
-            bare,
-            self.corpus.tokenizer,
-            provenance={
-                "recipe": self.settings.recipe.name,
-                "seed": self.settings.seed,
-                "corpus": self.settings.corpus,
-                "started_from": self.settings.start_from,
-                "steps": self.progress.step,
-                "tokens": self.progress.tokens,
-            },
-            metrics=self.progress.validation,
-            overwrite=True,
-        )
+        for name, model in self.model.apart(weights).items():
+            save_model(
+                self.path / name,
+                model,
+                self.corpus.tokenizer,
+                provenance={
+                    "recipe": self.settings.recipe.name,
+                    "seed": self.settings.seed,
+                    "corpus": self.settings.corpus,
+                    "started_from": self.settings.start_from,
+                    "steps": self.progress.step,
+                    "tokens": self.progress.tokens,
+                },
+                metrics=self.progress.validation,
+                overwrite=True,
+            )
 
     def _finish(self) -> dict[str, float]:
-        score = self._validate()["mlm_loss"]  # of the same samples as at all steps before, to find the best
+        score = _score(self._validate())  # of the same samples as at all steps before, to find the best
         facts = self._validate(self._final_samples)
         self._save(score)
         if self.journal is not None:
@@ -387,3 +387,8 @@ class Run:
 
     def _seconds(self) -> float:
         return self._seconds_before + time.monotonic() - self.started
+
+
+def _score(validation: dict[str, float]) -> float | None:
+    """By which the best checkpoint is known: the loss of what is kept of the model."""
+    return validation.get("rtd_loss", validation.get("mlm_loss"))

@@ -8,6 +8,7 @@ import time
 import torch
 
 from bertkit.config import BertConfig
+from bertkit.model.presets import electra_generator
 
 SIZE = 2048
 """Of the square matrices whose product is timed: large enough that nothing but arithmetic counts."""
@@ -39,3 +40,14 @@ def flops_per_token(config: BertConfig, length: int, mask_rate: float) -> float:
     attention = 2 * length * hidden
     head = config.embedding_width * (hidden + config.vocab_size)
     return 6 * (layers * (keys + attention) + (layers - 1 + mask_rate) * rest + mask_rate * head)
+
+
+def flops_of(config: BertConfig, length: int, mask_rate: float, generator_size: float) -> float:
+    """The same for a model with its generator, if it has one: the discriminator then reads every place, and has no
+    vocabulary to choose from."""
+    if not generator_size:
+        return flops_per_token(config, length, mask_rate)
+    hidden, layers = config.hidden_size, config.num_hidden_layers
+    layer = 4 * hidden * hidden + 2 * hidden * config.intermediate_size + 2 * length * hidden
+    generator = flops_per_token(electra_generator(config, generator_size), length, mask_rate)
+    return generator + 6 * (layers * layer + hidden * hidden)

@@ -12,16 +12,22 @@ from bertkit.interop.folder import ModelFolder
 from bertkit.interop.hub import find_folder
 from bertkit.interop.weights import load_model
 from bertkit.model.bert import Bert
+from bertkit.model.electra import Electra
 from bertkit.model.vocabulary import match_vocabulary
 from bertkit.training.recipes import Recipe
 from bertkit.training.settings import Settings
 
 
-def new_model(settings: Settings) -> Bert:
+def new_model(settings: Settings) -> Bert | Electra:
     torch.manual_seed(settings.seed)
-    model = Bert(settings.model, pooler=settings.recipe.nsp, nsp=settings.recipe.nsp, tied=settings.tied)
-    if settings.recipe.wave_positions:
-        model.encoder.embeddings.begin_with_waves(settings.model.initializer_range)
+    recipe = settings.recipe
+    model: Bert | Electra
+    if settings.model.family == "electra":
+        model = Electra(settings.model, generator_size=recipe.generator_size)
+    else:
+        model = Bert(settings.model, pooler=recipe.nsp, nsp=recipe.nsp, tied=settings.tied)
+    if recipe.wave_positions:
+        model.encoders[0].embeddings.begin_with_waves(settings.model.initializer_range)
     return model
 
 
@@ -31,6 +37,11 @@ def starting_model(
     """The model in a folder with the parts, the dropout and the direction that the recipe wants; and what there is to
     say about it."""
     folder = ModelFolder(find_folder(start_from))
+    if folder.config.family == "electra":
+        raise UsageError(
+            f"{start_from} is an ELECTRA, and to go on with one takes its generator and its discriminator",
+            "Go on with its run (--resume RUN), or begin a new one (--model electra-mini).",
+        )
     loaded = load_model(folder)
     notes = list(loaded.notes)
     fitted = match_vocabulary(

@@ -1,0 +1,173 @@
+"""ELECTRA's two networks: what is sampled, what is asked of whom, where gradients go, and that a run keeps both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bertkit
+from bertkit import device
+from bertkit.corpus.folder import CorpusFolder
+from bertkit.corpus.sampling.order import Choice
+from bertkit.errors import UsageError
+from bertkit.model.electra import SHARED, Electra
+from bertkit.model.presets import PRESETS
+from bertkit.objectives.masking import Masking
+from bertkit.objectives.mlm import masked_word_term, masked_words_with_guesses, sampled
+from bertkit.objectives.pretraining import Batch, PretrainingData
+from bertkit.objectives.rtd import WEIGHT, draws, electra_terms
+from bertkit.training.loop import Learner
+from bertkit.training.pretrain import pretrain
+from bertkit.training.request import Request
+from bertkit.training.watcher import Watcher
+
+STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+@pytest.fixture
+def model(shards: Path) -> Electra:
+    torch.manual_seed(0)
+    config = PRESETS["electra-tiny"](vocab_size=CorpusFolder(shards).tokenizer.vocab_size, embedding_size=64, **STILL)
+    return Electra(config, generator_size=0.5)
+
+
+def batch_of(shards: Path, *, packed: bool = True, count: int = 6) -> Batch:
+    masking = Masking(masked=0.85, random=0.0)
+    data = PretrainingData(CorpusFolder(shards), masking=masking, nsp=False, replaced=True, seed=0, packed=packed)
+    return data.batch([Choice(0, number) for number in range(count)], 48)
+
+
+def test_words_are_sampled_as_often_as_they_are_likely():
+    torch.manual_seed(0)
+    weights = torch.rand(301, 1).pow(8)
+    many = sampled(weights.expand(-1, 50_000).contiguous(), torch.rand(50_000))
+    found = torch.bincount(many, minlength=301) / 50_000
+    likely = (weights / weights.sum()).flatten()
+    assert (found - likely).abs().max() < 0.01
+    assert 0.5 * (found - likely).abs().sum() < 0.05
+
+
+@given(st.integers(1, 400), st.integers(0, 2**31))
+def test_what_has_no_weight_is_never_sampled(words, seed):
+    generator = torch.Generator().manual_seed(seed)
+    weights = torch.rand(words, 9, generator=generator) * (torch.rand(words, 9, generator=generator) < 0.1)
+    weights[words // 2] += 1e-6
+    for uniform in (torch.zeros(9), torch.full((9,), 1 - 2**-24), torch.rand(9, generator=generator)):
+        chosen = sampled(weights, uniform)
+        assert (weights.gather(0, chosen[None]) > 0).all()
+
+
+def test_sampling_leaves_the_loss_and_its_gradients_as_they_are(model, shards):
+    batch = batch_of(shards)
+    generator = model.generator
+    found = []
+    for way in (
+        lambda x: masked_word_term(generator, x, batch.labels),
+        lambda x: masked_words_with_guesses(generator, x, batch.labels, draws(batch))[0],
+    ):
+        generator.zero_grad()
+        term = way(batch.through(generator.encoder, batch.hidden))
+        term.total.backward()
+        gradients = [parameter.grad.clone() for parameter in generator.parameters() if parameter.grad is not None]
+        found.append((term.total.item(), gradients))
+    assert found[0][0] == found[1][0]
+    assert all(torch.equal(a, b) for a, b in zip(found[0][1], found[1][1], strict=True))
+
+
+def test_the_discriminators_loss_moves_nothing_of_the_generators_own(model, shards):
+    """No gradient passes through the sampling; the embeddings are both's."""
+    model.train()
+    terms = electra_terms(model, batch_of(shards))
+    terms["rtd"].total.backward()
+    for name, parameter in model.generator.named_parameters():
+        shared = name.startswith(tuple(f"encoder.embeddings.{part}." for part in SHARED))
+        assert (parameter.grad is not None) == shared, name
+    assert all(parameter.grad is not None for parameter in model.discriminator.parameters())
+
+
+def test_it_is_asked_of_every_token_and_right_guesses_are_no_replacements(model, shards):
+    batch = batch_of(shards)
+    model.eval()
+    seen: list[torch.Tensor] = []
+    model.discriminator.encoder.embeddings.word.register_forward_hook(lambda _, given, __: seen.append(given[0]))
+    terms = electra_terms(model, batch)
+    original = batch.ids.clone()
+    original[batch.hidden] = batch.labels
+    read = seen[-1]  # the discriminator comes second
+    places = torch.ones(len(original), dtype=torch.bool)
+    places[batch.hidden] = False
+    assert torch.equal(read[places], original[places])  # what was not hidden is as it was
+    assert CorpusFolder(shards).tokenizer.mask_id not in read[batch.hidden].tolist()
+    with torch.no_grad():
+        x = model.discriminator.encoder.packed(read, batch.runs, batch.segments).last
+        scores = model.discriminator.replaced_scores(x)
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(scores, (read != original).float(), reduction="sum")
+    torch.testing.assert_close(terms["rtd"].total.detach(), expected, rtol=1e-5, atol=1e-3)
+    assert terms["rtd"].count == batch.tokens == batch.counts["rtd"]
+    assert terms["rtd"].weight == WEIGHT == 50
+
+
+def test_padding_is_not_asked_for(model, shards):
+    model.eval()
+    with torch.no_grad():
+        terms = electra_terms(model, batch_of(shards, packed=False))
+    assert terms["rtd"].count == batch_of(shards).tokens
+
+
+def test_the_losses_are_weighted_as_published(model, shards):
+    batch = batch_of(shards)
+    model.eval()
+    loss, sums = Learner(model, electra_terms)(batch, batch.counts)
+    expected = sums["mlm_loss"] / batch.counts["mlm"] + 50 * sums["rtd_loss"] / batch.counts["rtd"]
+    torch.testing.assert_close(loss.detach(), expected)
+
+
+def test_a_batch_is_always_filled_in_the_same_way(model, shards):
+    assert torch.equal(draws(batch_of(shards)), draws(batch_of(shards)))
+    assert not torch.equal(draws(batch_of(shards))[:5], draws(batch_of(shards, count=5))[:5])
+
+
+def test_a_run_keeps_both_networks_and_each_opens_in_transformers(shards, tmp_path):
+    request = Request(
+        shards=shards,
+        model="electra-tiny",
+        steps=30,
+        change={"batch": 8, "length": 32, "generator_size": 0.5},
+        validation_samples=16,
+    )
+    facts = pretrain(request, tmp_path / "run", device.choose("cpu", "float32", 1), Watcher())
+    assert {"mlm_loss", "rtd_loss", "rtd_accuracy"} <= facts.keys()
+    for folder, their_class in (
+        ("model", transformers.ElectraForPreTraining),
+        ("generator", transformers.ElectraForMaskedLM),
+    ):
+        _, report = their_class.from_pretrained(tmp_path / "run" / folder, output_loading_info=True)
+        assert not report["missing_keys"]
+        assert not report["unexpected_keys"]
+    generator = bertkit.load_encoder(tmp_path / "run" / "generator")
+    assert len(generator.fill_mask("The [MASK] statement.", k=3)[0]) == 3
+    discriminator = bertkit.load_encoder(tmp_path / "run" / "model")
+    tables = [each.model.encoder.embeddings.word.weight for each in (generator, discriminator)]
+    assert torch.equal(*tables)
+    assert np.isfinite(discriminator.embed("one text")).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "message"),
+    [
+        ("electra-tiny", 2.0, "a generator of 2 times the width of its discriminator"),
+        ("electra-tiny", 0.0, "a generator of 0 times"),
+        ("bert-tiny", 0.5, "a generator for a bert model"),
+    ],
+)
+def test_a_generator_that_cannot_be_is_refused(name, size, message, shards, tmp_path):
+    request = Request(shards=shards, model=name, steps=2, change={"generator_size": size})
+    with pytest.raises(UsageError, match=message):
+        pretrain(request, tmp_path / "run", device.choose("cpu", "float32", 1), Watcher())
+    assert not (tmp_path / "run").exists()
