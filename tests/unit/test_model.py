@@ -154,6 +154,16 @@ def test_sequences_packed_in_any_lengths_are_as_each_alone(family, runs):
     torch.testing.assert_close(packed, alone, rtol=0, atol=1e-5)
 
 
+@torch.no_grad()
+def test_sequences_filled_up_within_attention_are_exact_in_double_precision_too():
+    torch.manual_seed(0)
+    encoder = Bert(bert_tiny(vocab_size=300, initializer_range=0.1)).double().eval().encoder
+    sequences = [torch.randint(1, 300, (length,)) for length in (20, 19, 19, 17)]
+    packed = encoder.packed(torch.cat(sequences), [(1, 20), (2, 19), (1, 17)]).last
+    alone = torch.cat([encoder(sequence[None]).last[0] for sequence in sequences])
+    torch.testing.assert_close(packed, alone, rtol=0, atol=1e-12)
+
+
 def test_attention_fills_up_where_it_is_cheaper_than_many_small_products():
     assert list(grouped([(64, 10), (1, 11), (1, 12)])) == [[(64, 10)], [(1, 11), (1, 12)]]
     assert [len(group) for group in grouped([(1, n) for n in range(5, 10)])] == [5]

@@ -143,6 +143,8 @@ class SelfAttention(nn.Module):
         batch, length, _ = qkv.shape
         q_BHLK, k_BHLK, v_BHLK = qkv.view(batch, length, 3, self.heads, self.head_size).permute(2, 0, 3, 1, 4)
         drops = self.training and self.map_dropout.p > 0
+        if mask is not None:
+            mask = mask.to(qkv.dtype)  # torch's kernel reads a mask of another type as if it were of this one
         map_BHLL: Tensor | None = None
         if want_map or (drops and qkv.device.type == "cpu"):  # where torch's fused kernel knows no dropout
             if causal:
