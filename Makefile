@@ -11,7 +11,7 @@ help:
 	@echo "make test      the test suite, on WORKERS=2 cores; make test-all adds the slow tests"
 	@echo "make lint      ruff and mypy (strict); make format applies ruff's fixes"
 	@echo "make bench     the benchmarks, side by side with other libraries (DATA=folder)"
-	@echo "make bench-scores   fine-tuning beside transformers: speed, and the scores of each task (MODEL=folder)"
+	@echo "make bench-scores   fine-tuning beside transformers: speed, and the scores of each task (MODEL=, CHINESE_MODEL=folder)"
 	@echo "make clean     remove .venv and what the demo made"
 
 demo: $(VENV)/.runtime
@@ -47,8 +47,9 @@ bench: $(VENV)/.bench
 MODEL ?= model
 bench-scores: $(VENV)/.bench
 	$(BIN)/python benchmarks/finetune.py --data $(DATA) --model $(MODEL)
-	$(BIN)/python benchmarks/scores.py --data $(DATA) --model $(MODEL) --out scores.jsonl
-	$(BIN)/python benchmarks/scores.py --out scores.jsonl --table
+	$(BIN)/python benchmarks/scores.py --data $(DATA) --model $(MODEL) $(if $(CHINESE_MODEL),--chinese-model $(CHINESE_MODEL)) \
+	  --out benchmarks/scores.jsonl
+	$(BIN)/python benchmarks/scores.py --out benchmarks/scores.jsonl --table
 
 # A stamp is written only after its install has succeeded, so an interrupted set-up is simply done again.
 $(VENV)/.created:
