@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -64,6 +65,36 @@ def test_an_interval_holds_the_score_and_narrows_with_more_examples():
     assert widths[0] > 2 * widths[1]
     expected = 2 * 1.96 * (0.9 * 0.1 / 800) ** 0.5
     assert widths[1] == pytest.approx(expected, rel=0.3)
+
+
+def test_an_interval_of_many_examples_takes_little_memory():
+    task, examples, answers = classified(20_000, 2_000)
+    tracemalloc.start()
+    low, high = interval(task, examples, answers)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 40 * 8 * len(examples), "all sets at once are 1000 numbers for each example"
+    tallies = np.array(task.tallies(examples, answers))
+    times = np.random.default_rng(0).multinomial(len(examples), np.full(len(examples), 1 / len(examples)), size=1000)
+    at_once = [task.from_tallies(sums) for sums in (times @ tallies).tolist()]
+    assert (low, high) == pytest.approx(tuple(np.percentile(at_once, [2.5, 97.5])), abs=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, -1e9])
+def test_no_correlation_is_above_one_wherever_the_numbers_lie(offset: float):
+    """Also if they are far from those of training."""
+    generator = np.random.default_rng(1)
+    numbers = generator.normal(size=40)
+    examples = [TextExample(str(n), "text", None, offset + each) for n, each in enumerate(numbers)]
+    answers = [
+        {"score": offset + each + 1e-3 * noise} for each, noise in zip(numbers, generator.normal(size=40), strict=True)
+    ]
+    low, high = interval(Regress(mean=0.0), examples, answers)
+    assert 0.9999 < low <= high <= 1.0
+    answers = [{"score": -example.right} for example in examples]
+    assert interval(Regress(mean=0.0), examples, answers) == pytest.approx((-1.0, -1.0), abs=1e-9)
+    assert min(interval(Regress(mean=0.0), examples, answers)) >= -1.0
+    assert interval(Regress(mean=0.0), examples, [{"score": offset}] * 40) == (0.0, 0.0)
 
 
 def test_mistakes_are_told_with_the_surest_first():
