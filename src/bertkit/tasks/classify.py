@@ -215,6 +215,11 @@ class Classify(TextTask):
         """The label, of those that have one."""
         return _as_labels(example.right, False)[0]
 
+    @staticmethod
+    def truths(example: TextExample) -> list[str]:
+        """All labels, of those that may have several."""
+        return _as_labels(example.right, True)
+
     def facts(self) -> dict[str, Any]:
         return {**asdict(self), "classes": list(self.classes), "weights": None}
 
