@@ -11,6 +11,7 @@ import numpy as np
 from bertkit.report.fit_page import FitFacts
 from bertkit.tasks.baselines import baselines
 from bertkit.tasks.task import Task
+from bertkit.training.advice import advice
 from bertkit.training.fit import FitSettings, Fitted
 
 RESAMPLES = 1000
@@ -47,6 +48,7 @@ def findings(
     metrics = dict(fitted.best.metrics)
     others = {"the vectors before training": before} if before is not None else {}
     others |= baselines(task, train, dev)
+    mistakes = task.mistakes(dev, answers)
     return FitFacts(
         name=name,
         task=task.name,
@@ -58,42 +60,8 @@ def findings(
         epochs=[{"epoch": each.number, "loss": each.loss, **each.metrics} for each in fitted.epochs],
         seeds=list(seeds),
         confusion=task.confusion(dev, answers),
-        mistakes=task.mistakes(dev, answers),
-        advice=_advice(task, metrics, others, fitted, settings, seeds, len(dev)),
+        mistakes=mistakes,
+        advice=advice(task, train, dev, answers, mistakes, others, fitted, settings, seeds),
         notes=list(notes),
         settings={"fit": asdict(settings), "task": task.facts()},
     )
-
-
-def _advice(
-    task: Task[Any],
-    metrics: Mapping[str, float],
-    others: Mapping[str, Mapping[str, float]],
-    fitted: Fitted,
-    settings: FitSettings,
-    seeds: Sequence[float],
-    measured: int,
-) -> list[str]:
-    lines = []
-    score = metrics[task.main_metric]
-    if others:
-        best = max(others, key=lambda title: others[title][task.main_metric])
-        if others[best][task.main_metric] >= score:
-            lines.append(
-                f"It is no better than “{best}”. Try more epochs, a higher --learning-rate, or a model that was"
-                " pretrained on text like yours; or the labels do not follow from the text."
-            )
-    if fitted.best.number == len(fitted.epochs) and len(fitted.epochs) > 1:
-        lines.append(f"The last epoch was the best: try --epochs {2 * settings.epochs}.")
-    elif fitted.best.number == 1 and len(fitted.epochs) > 1:
-        lines.append(f"The first epoch was the best: try --learning-rate {settings.learning_rate / 2:g}.")
-    if len(seeds) == 1 and measured < 5000:
-        lines.append(
-            "On so few examples scores vary from seed to seed: --seeds 5 says by how much, and keeps the best."
-        )
-    if measured < 200:
-        lines.append(
-            f"{measured} examples to measure on are few: the interval above is wide. Hold out more with --dev."
-        )
-    lines += task.advice(metrics, settings.batch)
-    return lines or ["Nothing stands out. More examples help most; --layer-decay 0.9 and --seeds 5 sometimes do."]
