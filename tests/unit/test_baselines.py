@@ -54,6 +54,14 @@ def test_several_labels_have_a_bag_of_words_for_each():
     assert found["the commonest labels"]["accuracy"] == 8 / 60
 
 
+def test_many_labels_are_learned_from_fewer_examples(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("bertkit.tasks.baselines.MOST_FITTED", 120)
+    examples = [TextExample(str(n), f"{WORDS[n % 3]} here", None, WORDS[n % 3]) for n in range(300)]
+    examples.append(TextExample("300", "nothing like it", None, "seldom"))
+    found = baselines(Classify.for_examples(examples, multi_label=True), examples, examples)
+    assert found["bag of words"]["f1_micro"] > 0.99
+
+
 def test_no_label_is_what_most_texts_have_and_no_baseline():
     examples = [TextExample(str(n), "a text", None, "" if n % 3 else "a|b") for n in range(30)]
     found = baselines(Classify.for_examples(examples, multi_label=True), examples, examples)

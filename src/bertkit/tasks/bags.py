@@ -20,11 +20,11 @@ LOOKED_AT = 1000
 E = TypeVar("E")
 
 
-def some(examples: Sequence[E]) -> Sequence[E]:
+def some(examples: Sequence[E], most: int = MOST_EXAMPLES) -> Sequence[E]:
     """Of many, some that are taken by lot: files may be sorted by label."""
-    if len(examples) <= MOST_EXAMPLES:
+    if len(examples) <= most:
         return examples
-    chosen = np.random.default_rng(0).choice(len(examples), MOST_EXAMPLES, replace=False)
+    chosen = np.random.default_rng(0).choice(len(examples), most, replace=False)
     return [examples[number] for number in chosen]
 
 

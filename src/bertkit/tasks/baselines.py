@@ -27,6 +27,8 @@ from bertkit.tasks.task import Task
 
 MOST_CLASSES, MOST_WEIGHTS = 200, 5_000_000
 """Beyond that the linear model takes longer than the one that it is beside, and gigabytes."""
+MOST_FITTED = 500_000
+"""Of several labels each has a model of its own, and together they see so many examples."""
 Found = dict[str, dict[str, float]]
 
 
@@ -103,17 +105,20 @@ def _words_to_several(train: Sequence[TextExample], dev: Sequence[TextExample]) 
     """A model for each label: has a text this one, or not?"""
     from sklearn.linear_model import LogisticRegression
 
+    names = sorted({label for example in train for label in Classify.truths(example)})
+    train = some(train, MOST_FITTED // len(names))
     right = [set(Classify.truths(example)) for example in train]
-    seen, unseen = bags(train, dev)
+    seen, unseen = bags(train, dev, min(MOST_WORDS, MOST_WEIGHTS // len(names)))
     said: list[list[str]] = [[] for _ in dev]
-    for label in sorted(set().union(*right)):
-        has_it = [label in labels for labels in right]
-        always = all(has_it)
-        # liblinear is the fastest of them where there are two classes
-        chosen = always or LogisticRegression(C=10.0, solver="liblinear").fit(seen, has_it).predict(unseen)
-        for labels, has in zip(said, np.broadcast_to(chosen, len(dev)), strict=True):
-            if has:
-                labels.append(label)
+    for name in names:
+        has_it = [name in labels for labels in right]
+        if len(set(has_it)) == 1:
+            chosen = [has_it[0]] * len(dev)
+        else:
+            # liblinear is the fastest of them where there are two classes
+            chosen = LogisticRegression(C=10.0, solver="liblinear").fit(seen, has_it).predict(unseen).tolist()
+        for labels, has in zip(said, chosen, strict=True):
+            labels += [name] * has
     return [{"labels": labels} for labels in said]
 
 

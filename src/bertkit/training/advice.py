@@ -69,7 +69,7 @@ def _failed(
     best = max(baselines, key=lambda title: baselines[title][metric], default=None)
     if best is not None and baselines[best][metric] >= score:
         name, its = metric.replace("_", " "), baselines[best][metric]
-        parts.append(f"It is no better than “{best}”, with a {name} of {score:.4f} against {its:.4f}.")
+        parts.append(f"It is no better than “{best}” ({name} {score:.4f} against {its:.4f}).")
     return " ".join(parts)
 
 
