@@ -77,6 +77,37 @@ def test_several_seeds_and_their_spread(trained: Path, english: list[str], tiny_
     assert spread["mean"] == pytest.approx(sum(spread["seeds"]) / 2)
 
 
+def test_a_tagger_that_learned_nothing_is_not_passed_over(tiny_folder: Path, tmp_path: Path):
+    names = ("Ann", "Bob", "Eve", "Tom")
+    lines = [f"{names[n % 4]} B-PER\nleft O\nearly O\non O\nday{n} O\n" for n in range(120)]
+    (tmp_path / "names.conll").write_text("\n".join(lines), encoding="utf-8")
+    slow = ("--epochs", 2, "--learning-rate", "1e-9", "--threads", 1)
+    done = bertkit_command(
+        "finetune", "tag", tmp_path / "names.conll", "--from", tiny_folder, "--out", tmp_path / "model", *slow
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["baselines"]["the commonest tag of each word"] == 1.0
+    assert "It is no better than “the commonest tag of each word”" in said["advice"][0]
+    assert "--epochs 4" in said["advice"][0]
+    page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
+    assert "the commonest tag of each word" in page
+    assert "somewhat optimistic" in page
+
+
+def test_chinese_labels_and_many_classes_warn_nobody(tiny_folder: Path, tmp_path: Path):
+    rows = [f"text number {n},类{n}" for n in range(60)]
+    (tmp_path / "a.csv").write_text("text,label\n" + "\n".join(rows), encoding="utf-8")
+    done = bertkit_command(
+        "finetune", "classify", tmp_path / "a.csv", "--dev", tmp_path / "a.csv", "--from", tiny_folder,
+        "--out", tmp_path / "model", "--epochs", 1, "--threads", 1,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "model" / "confusion.png").exists()
+    assert "Warning" not in done.stderr
+    assert ".py" not in done.stderr
+
+
 def test_predictions_go_on_after_a_kill(trained: Path, english: list[str], tmp_path: Path):
     """No row is lost and none is doubled, whenever the process dies."""
     texts = tmp_path / "texts.txt"

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
+import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib import font_manager
 from matplotlib.image import imread
 
+from bertkit.report import fonts
+from bertkit.report.curves import draw_comparison
 from bertkit.report.fit_page import draw_confusion, fit_page
+from bertkit.report.fonts import can_be_drawn, fonts_for
+from bertkit.report.learning_picture import draw_learning_curve
 from bertkit.tasks.choice import ChoiceExample, MultipleChoice
 from bertkit.tasks.classify import Classify
 from bertkit.tasks.data.conll import TagExample
@@ -22,6 +30,7 @@ from bertkit.tasks.tag import Tag
 from bertkit.tasks.task import Task
 from bertkit.training.findings import findings, interval
 from bertkit.training.fit import Epoch, FitSettings, Fitted
+from bertkit.training.learning_curve import Point
 
 LABELS = ("bad", "good")
 
@@ -66,6 +75,36 @@ def test_an_interval_holds_the_score_and_narrows_with_more_examples():
     assert widths[1] == pytest.approx(expected, rel=0.3)
 
 
+def test_an_interval_of_many_examples_takes_little_memory():
+    task, examples, answers = classified(20_000, 2_000)
+    tracemalloc.start()
+    low, high = interval(task, examples, answers)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 40 * 8 * len(examples), "all sets at once are 1000 numbers for each example"
+    tallies = np.array(task.tallies(examples, answers))
+    times = np.random.default_rng(0).multinomial(len(examples), np.full(len(examples), 1 / len(examples)), size=1000)
+    at_once = [task.from_tallies(sums) for sums in (times @ tallies).tolist()]
+    assert (low, high) == pytest.approx(tuple(np.percentile(at_once, [2.5, 97.5])), abs=1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, -1e9])
+def test_no_correlation_is_above_one_wherever_the_numbers_lie(offset: float):
+    """Also if they are far from those of training."""
+    generator = np.random.default_rng(1)
+    numbers = generator.normal(size=40)
+    examples = [TextExample(str(n), "text", None, offset + each) for n, each in enumerate(numbers)]
+    answers = [
+        {"score": offset + each + 1e-3 * noise} for each, noise in zip(numbers, generator.normal(size=40), strict=True)
+    ]
+    low, high = interval(Regress(mean=0.0), examples, answers)
+    assert 0.9999 < low <= high <= 1.0
+    answers = [{"score": -example.right} for example in examples]
+    assert interval(Regress(mean=0.0), examples, answers) == pytest.approx((-1.0, -1.0), abs=1e-9)
+    assert min(interval(Regress(mean=0.0), examples, answers)) >= -1.0
+    assert interval(Regress(mean=0.0), examples, [{"score": offset}] * 40) == (0.0, 0.0)
+
+
 def test_mistakes_are_told_with_the_surest_first():
     facts = facts_of(60, 30, 0.5)
     assert len(facts.mistakes) == 20
@@ -108,6 +147,59 @@ def test_an_epoch_may_lack_what_another_has():
 
 def test_labels_may_have_dollars_in_them():
     assert draw_confusion(["$10-$20", "$20%_{x"], np.eye(2, dtype=np.int64)).startswith(b"\x89PNG")
+
+
+def test_the_page_says_that_the_best_of_several_is_optimistic():
+    several = facts_of(60, 6, 0.6, 0.9, seeds=(0.9, 0.8))
+    assert several.caution.startswith("The score is that of the best epoch of 2 and the best seed of 2")
+    assert "somewhat optimistic" in fit_page(several).decode()
+    assert "bertkit evaluate" in fit_page(several).decode()
+    one = facts_of(60, 6, 0.9)
+    assert one.caution == "", "there was nothing to choose from"
+    assert "optimistic" not in fit_page(one).decode()
+
+
+CHINESE = ["好评", "差评", "两者都不是"]
+CHINESE_FONT = any(font.startswith("Noto Sans CJK") for font in font_manager.get_font_names())
+
+
+def picture_of(classes: list[str]) -> bytes:
+    return draw_confusion(classes, np.eye(len(classes), dtype=np.int64))
+
+
+@pytest.mark.skipif(not CHINESE_FONT, reason="no font with Chinese characters is installed")
+def test_chinese_labels_are_drawn_with_a_font_that_has_them(recwarn: pytest.WarningsRecorder):
+    assert can_be_drawn(CHINESE)
+    assert fonts_for(CHINESE)[1].startswith("Noto Sans CJK")
+    assert fonts_for(["good", "bad"]) == ["DejaVu Sans"]
+    assert picture_of(CHINESE) != picture_of(["差评", "好评", "两者都不是"])
+    assert not recwarn.list
+
+
+def test_labels_that_no_font_has_are_numbers_and_the_page_says_which(
+    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+):
+    monkeypatch.setattr(fonts, "OTHERS", ())
+    assert not can_be_drawn(CHINESE)
+    assert picture_of(CHINESE) == picture_of(["1", "2", "3"])
+    assert not recwarn.list
+    matrix = np.eye(3, dtype=np.int64)
+    page = fit_page(replace(facts_of(60, 6, 0.6), confusion=(CHINESE, matrix))).decode()
+    assert "in confusion.png they are numbers" in page
+    assert "<th>3</th><td><bdi>两者都不是</bdi></td>" in page
+    page = fit_page(replace(facts_of(60, 6, 0.6), confusion=(["good", "bad", "so so"], matrix))).decode()
+    assert "they are numbers" not in page
+
+
+def test_pictures_with_other_text_warn_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fonts, "OTHERS", ())
+    points = [Point(start, size, (0.5,)) for start in ("pretrained", "random") for size in (10, 100)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        draw_learning_curve(points, "accuracy", "情感", tmp_path / "curve.png")
+        draw_comparison({"运行": [(0.0, 2.0), (1.0, 1.0)]}, tmp_path / "runs.png")
+    assert (tmp_path / "curve.png").stat().st_size > 1000
+    assert (tmp_path / "runs.png").stat().st_size > 1000
 
 
 def test_numbers_have_their_own_mistakes():

@@ -19,7 +19,6 @@ from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.model.presets import bert_tiny
 from bertkit.report.learning_picture import draw_learning_curve
 from bertkit.tasks import task_called
-from bertkit.tasks.baselines import baselines
 from bertkit.tasks.choice import ChoiceExample, MultipleChoice
 from bertkit.tasks.classify import Classify
 from bertkit.tasks.data.texts import TextExample
@@ -185,9 +184,14 @@ def test_classification_scores_are_those_of_scikit_learn(pairs: list[tuple[str, 
     assert scores["accuracy"] == reference.accuracy_score(truth, found)
     several = len({*truth, *found}) > 1
     assert scores["matthews"] == (reference.matthews_corrcoef(truth, found) if several else 0)
-    assert scores["f1_macro"] == reference.f1_score(
-        truth, found, labels=["a", "b", "c"], average="macro", zero_division=0
-    )
+    for average in ("macro", "micro"):
+        assert scores[f"f1_{average}"] == reference.f1_score(truth, found, average=average, zero_division=0)
+
+
+def test_a_class_that_is_neither_right_nor_said_does_not_count():
+    truth, found = ["a", "b", "a", "b"], ["a", "b", "a", "a"]
+    scores = classification_scores(truth, found, ["a", "b", "c"])
+    assert scores["f1_macro"] == reference.f1_score(truth, found, average="macro") == pytest.approx(0.7333, abs=1e-4)
 
 
 @settings(deadline=None)
@@ -203,16 +207,6 @@ def test_multi_label_scores_count_texts_and_labels(pairs: list[tuple[set[str], s
 def test_correlations_of_what_does_not_vary_are_zero():
     assert regression_scores([1, 2, 3], [2, 2, 2]) == {"pearson": 0.0, "spearman": 0.0, "mean_error": 2 / 3}
     assert regression_scores([1, 2, 3], [10, 20, 30])["pearson"] == pytest.approx(1)
-
-
-def test_baselines_know_words_and_nothing_else(english: list[str]):
-    examples = sentences(english)
-    task = Classify.for_examples(examples)
-    found = baselines(task, examples, examples)
-    assert found["the commonest label"]["accuracy"] == 0.5
-    assert found["bag of words"]["accuracy"] == 1.0
-    pairs = [example._replace(pair=example.text, right=float(example.right)) for example in examples]
-    assert baselines(Regress.for_examples(pairs), pairs, pairs)["bag of words"]["pearson"] > 0.9
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=20), st.integers(1, 120))
@@ -306,7 +300,7 @@ def test_tallies_add_up_to_the_main_metric(pairs: list[tuple[int, int]]):
         (MultipleChoice(), choices),
     ):
         examples, answers = zip(*cases, strict=True)
-        sums = [sum(column) for column in zip(*map(task.tally, examples, answers), strict=True)]
+        sums = [sum(column) for column in zip(*task.tallies(examples, answers), strict=True)]
         assert task.from_tallies(sums) == pytest.approx(task.metrics(examples, answers)[task.main_metric], abs=1e-9)
 
 

@@ -164,6 +164,7 @@ def finetune(
                 "interval": {main: list(facts.interval)},
                 "baselines": {title: its[main] for title, its in facts.baselines.items()},
                 main: {"seeds": result.of_seeds, "mean": mean, "deviation": deviation},
+                "advice": list(facts.advice),
             }
         )
         return
@@ -174,6 +175,7 @@ def finetune(
         typer.echo(f"{title:>24}: {main} {its[main]:.4f}")
     if seeds > 1:
         typer.echo(f"{main} over {seeds} seeds: {mean:.4f} ± {deviation:.4f}; the best is kept")
-    for line in facts.advice:
-        typer.echo(line)
+    for line in (*facts.advice, facts.caution):
+        if line:
+            typer.echo(line)
     typer.echo(f"{out / 'report.html'}\n{out}  (bertkit predict {out} FILE)")

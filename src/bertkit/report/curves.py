@@ -21,6 +21,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bertkit.files import atomic_file
 from bertkit.objectives.terms import IN_WORDS
+from bertkit.report.fonts import fonts_for, without_glyph_warnings
 from bertkit.report.history import Floats, History
 
 COLOURS = {
@@ -103,7 +104,7 @@ def draw_comparison(
     lines = {name: _validation_line(run) for name, run in runs.items()}
     longest = max((float(seconds[-1]) for seconds, _ in lines.values() if len(seconds)), default=0.0)
     unit, scale = _time_unit(longest)
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context({**STYLE, "font.family": fonts_for(lines)}), without_glyph_warnings():
         figure = Figure(figsize=(8, 5), dpi=120, layout="constrained", facecolor="white")
         axes = figure.subplots()
         handles, labels = [], []

@@ -6,6 +6,7 @@ One self-contained page in the model folder, beside a picture of the confusion m
 from __future__ import annotations
 
 import io
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from matplotlib.figure import Figure
 
 from bertkit.report.curves import COLOURS, STYLE
 from bertkit.report.elements import Markup, card, element, table_of, whole_page
+from bertkit.report.fonts import can_be_drawn, fonts_for, without_glyph_warnings
 from bertkit.tasks.task import Mistake
 
 CLASSES_SHOWN = 20
@@ -45,6 +47,19 @@ class FitFacts:
     notes: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def caution(self) -> str:
+        """How far the score can be trusted; nothing if there was no choice between epochs or seeds."""
+        epochs, seeds = len(self.epochs), len(self.seeds)
+        best = [f"epoch of {epochs}"] * (epochs > 1) + [f"seed of {seeds}"] * (seeds > 1)
+        if not best:
+            return ""
+        return (
+            f"The score is that of the best {' and the best '.join(best)}, chosen on the examples that it is measured"
+            " on: it is somewhat optimistic, and so is its interval. How good the model is, bertkit evaluate tells with"
+            " a file that was never looked at."
+        )
+
 
 def fit_page(facts: FitFacts) -> bytes:
     low, high = facts.interval
@@ -59,10 +74,11 @@ def fit_page(facts: FitFacts) -> bytes:
     sections = [
         element("header", element("h1", facts.name), about),
         element("dl", *tiles, class_="figures"),
+        element("p", facts.caution, class_="quiet") if facts.caution else Markup(),
         card("What to try next", *(element("p", line) for line in facts.advice)),
         card("What it must beat", _compared(facts)),
         card("Epochs", _epochs(facts.epochs)),
-        card("Where it errs", _confusion(facts)),
+        card("Where it errs", _confusion(facts), _numbered(facts)),
         card("The worst mistakes", *_mistakes(facts.mistakes)),
         card("Worth knowing", *(element("p", line) for line in facts.notes)),
         card("Settings", table_of(dict(facts.settings))),
@@ -134,6 +150,15 @@ def _confusion(facts: FitFacts) -> Markup:
     return element("table", element("thead", head), element("tbody", *rows))
 
 
+def _numbered(facts: FitFacts) -> Markup:
+    """Which number a label has in the picture, if it has numbers."""
+    if facts.confusion is None or can_be_drawn(facts.confusion[0]):
+        return Markup()
+    words = "No font here has all signs of the labels: in confusion.png they are numbers."
+    rows = [[str(number), element("bdi", name)] for number, name in enumerate(facts.confusion[0], 1)]
+    return Markup(element("p", words) + _table(["in the picture", "label"], rows))
+
+
 def _mistakes(mistakes: Sequence[Mistake]) -> list[Markup]:
     rows = []
     for each in mistakes:
@@ -144,18 +169,20 @@ def _mistakes(mistakes: Sequence[Mistake]) -> list[Markup]:
 
 
 def draw_confusion(classes: Sequence[str], matrix: npt.NDArray[np.int64]) -> bytes:
-    """A PNG: rows are what is right, columns what was said, colours the share of the row."""
+    """A PNG: rows are what is right, columns what was said, colours the share of the row. Where no font has all signs
+    of the labels, they are numbered from 1."""
     shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
     size = min(max(3.2, 0.55 * len(classes) + 1.6), 14)
-    with mpl.rc_context(STYLE):
+    drawable = can_be_drawn(classes)
+    named = [" ".join(name.split()) for name in classes] if drawable else [str(n + 1) for n in range(len(classes))]
+    with mpl.rc_context({**STYLE, "font.family": fonts_for(classes)}), without_glyph_warnings():
         figure = Figure(figsize=(size, size), dpi=120, facecolor="white", layout="constrained")
         axes = figure.subplots()
         axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
         axes.grid(visible=False)
-        names = [name if len(name) <= 18 else name[:17] + "…" for name in classes]
-        axes.set_xticks(
-            range(len(names)), names, rotation=45 if len(names) > 4 else 0, ha="right" if len(names) > 4 else "center"
-        )
+        names = [name if len(name) <= 18 else name[:17] + "…" for name in named]
+        slanted = len(names) > 4 or max(map(_width, names)) > 8
+        axes.set_xticks(range(len(names)), names, rotation=45 * slanted, ha="right" if slanted else "center")
         axes.set_yticks(range(len(names)), names)
         for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
             label.set_parse_math(False)  # a label may have dollars in it
@@ -168,3 +195,8 @@ def draw_confusion(classes: Sequence[str], matrix: npt.NDArray[np.int64]) -> byt
         picture = io.BytesIO()
         figure.savefig(picture, format="png", metadata={"Software": None})
     return picture.getvalue()
+
+
+def _width(name: str) -> int:
+    """In letters; a Chinese character is as wide as two."""
+    return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in name)

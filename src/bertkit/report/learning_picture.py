@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from bertkit.report.curves import COLOURS, STYLE, save_figure, short_count
+from bertkit.report.fonts import fonts_for, without_glyph_warnings
 
 LINES = {"pretrained": ("blue", "o", "from pretrained weights"), "random": ("orange", "s", "from random weights")}
 
@@ -27,7 +28,7 @@ class Scored(Protocol):
 
 def draw_learning_curve(points: Sequence[Scored], metric: str, title: str, out: Path) -> None:
     """Where there are several seeds, a line is their mean, and a bar goes from the worst to the best."""
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context({**STYLE, "font.family": fonts_for([title])}), without_glyph_warnings():
         figure = Figure(figsize=(7, 4.2), dpi=120, layout="constrained", facecolor="white")
         axes = figure.subplots()
         for start, (colour, marker, label) in LINES.items():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
+from statistics import fmean
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +27,8 @@ from bertkit.text.tokenizer import Tokenizer
 
 SEPARATOR = "|"
 THRESHOLD = 0.5
-RARE_ARE_WORSE = 0.1
+RARE_ARE_WORSE, ENOUGH_RARE = 0.1, 5
+"""By so much less of them is found, and so many of them are needed to say it."""
 MOST_CONFUSED = 100
 """A table of more classes than that nobody reads, and of thousands it fills the memory."""
 
@@ -205,15 +208,39 @@ class Classify(TextTask):
             matrix[number_of[self.truth(example)], number_of[answer["label"]]] += 1
         return self.classes, matrix
 
-    def advice(self, metrics: Mapping[str, float], batch: int) -> list[str]:  # noqa: ARG002
-        if metrics.get("f1_macro", 1.0) >= metrics.get("accuracy", 0.0) - RARE_ARE_WORSE:
+    def advice(
+        self,
+        train: Sequence[TextExample],
+        dev: Sequence[TextExample],
+        answers: Sequence[Mapping[str, Any]],
+        batch: int,  # noqa: ARG002
+    ) -> list[str]:
+        """A label is rare if it has less than half of what each would have if all had the same."""
+        counts = Counter(label for example in train for label in _as_labels(example.right, self.multi_label))
+        rare = {label for label, count in counts.items() if 2 * count * len(self.classes) < counts.total()}
+        found: dict[bool, list[bool]] = {True: [], False: []}
+        for example, answer in zip(dev, answers, strict=True):
+            said = answer["labels"] if self.multi_label else [answer["label"]]
+            for label in _as_labels(example.right, self.multi_label):
+                found[label in rare].append(label in said)
+        if len(found[True]) < ENOUGH_RARE or not found[False]:
             return []
-        return ["Rare labels are found worse than common ones: try --class-weights, or more examples of them."]
+        of_rare, of_common = fmean(found[True]), fmean(found[False])
+        if of_rare >= of_common - RARE_ARE_WORSE:
+            return []
+        shares = f"{of_rare:.0%} of them against {of_common:.0%}"
+        weigh = "" if self.weights else "--class-weights, or "
+        return [f"Rare labels are found worse than common ones, {shares}: try {weigh}more examples of them."]
 
     @staticmethod
     def truth(example: TextExample) -> str:
         """The label, of those that have one."""
         return _as_labels(example.right, False)[0]
+
+    @staticmethod
+    def truths(example: TextExample) -> list[str]:
+        """All labels, of those that may have several."""
+        return _as_labels(example.right, True)
 
     def facts(self) -> dict[str, Any]:
         return {**asdict(self), "classes": list(self.classes), "weights": None}

@@ -214,7 +214,13 @@ class Embed(Task[PairExample]):
             for number in worst
         ]
 
-    def advice(self, metrics: Mapping[str, float], batch: int) -> list[str]:  # noqa: ARG002
+    def advice(
+        self,
+        train: Sequence[PairExample],  # noqa: ARG002
+        dev: Sequence[PairExample],  # noqa: ARG002
+        answers: Sequence[Mapping[str, Any]],  # noqa: ARG002
+        batch: int,
+    ) -> list[str]:
         if self.scores is not None or batch >= ENOUGH_TO_TELL_FROM:
             return []
         return [f"A larger batch has more texts to tell the right one from: try --batch {2 * batch}."]

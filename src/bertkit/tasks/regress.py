@@ -16,7 +16,7 @@ from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
 from bertkit.tasks.data.texts import TextExample, read_examples, require_pairs, shown_text
 from bertkit.tasks.encoding import check_policy, encode_texts
-from bertkit.tasks.scores import correlation, regression_scores
+from bertkit.tasks.scores import centred, correlation, regression_scores
 from bertkit.tasks.task import Features, Mistake, Reading, TaskBatch, Unit
 from bertkit.tasks.text_task import TextTask
 from bertkit.text.tokenizer import Tokenizer
@@ -63,10 +63,12 @@ class Regress(TextTask):
     def main_metric(self) -> str:
         return "pearson"
 
-    def tally(self, example: TextExample, answer: Mapping[str, Any]) -> tuple[float, ...]:
-        # from the mean, so that large numbers of little difference do not lose their digits
-        right, said = example.right - self.mean, answer["score"] - self.mean
-        return 1.0, right, said, right * right, said * said, right * said
+    def tallies(self, examples: Sequence[TextExample], answers: Sequence[Mapping[str, Any]]) -> list[tuple[float, ...]]:
+        """From the mean of what is right and from that of what was said, so that large numbers of little difference
+        do not lose their digits."""
+        right = centred([example.right for example in examples])
+        said = centred([answer["score"] for answer in answers])
+        return [(1.0, a, b, a * a, b * b, a * b) for a, b in zip(right, said, strict=True)]
 
     def from_tallies(self, sums: Sequence[float]) -> float:
         return correlation(*sums)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bertkit.tasks.schemes import OUTSIDE, to_iob2
+from bertkit.tasks.scores import unwarned
 
 Sentences = Sequence[Sequence[str]]
 
@@ -36,7 +37,8 @@ def word_scores(truth: Sentences, answers: Sentences) -> dict[str, float]:
     right, said = [tag for tags in truth for tag in tags], [tag for tags in answers for tag in tags]
     accuracy = sum(a == b for a, b in zip(right, said, strict=True)) / len(right)
     names = sorted({*right, *said})
-    of_tags = f1_score(right, said, labels=names, average=None, zero_division=0)
+    with unwarned():
+        of_tags = f1_score(right, said, labels=names, average=None, zero_division=0)
     scores = {"accuracy": accuracy, "f1": accuracy, "f1_macro": of_tags.mean()}
     scores |= {f"f1_{name}": score for name, score in zip(names, of_tags, strict=True)}
     return {name: float(score) for name, score in scores.items()}

@@ -204,8 +204,14 @@ class Task(ABC, Generic[E]):
         """Of a task with classes: their names, and for each that is right, in a row, how often each was said."""
         return None
 
-    def advice(self, metrics: Mapping[str, float], batch: int) -> list[str]:  # noqa: ARG002
-        """What to try next, if the metrics say so."""
+    def advice(
+        self,
+        train: Sequence[E],  # noqa: ARG002
+        dev: Sequence[E],  # noqa: ARG002
+        answers: Sequence[Mapping[str, Any]],  # noqa: ARG002
+        batch: int,  # noqa: ARG002
+    ) -> list[str]:
+        """What to try next that only this task has, if what was answered says so."""
         return []
 
     @abstractmethod

@@ -1,0 +1,113 @@
+"""What to try next: first of all that a model has learned nothing, if so, and nothing that is not so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bertkit.tasks.choice import ChoiceExample, MultipleChoice
+from bertkit.tasks.classify import Classify
+from bertkit.tasks.data.conll import TagExample
+from bertkit.tasks.data.squad import Answer, QaExample
+from bertkit.tasks.data.texts import TextExample
+from bertkit.tasks.qa import Qa
+from bertkit.tasks.regress import Regress
+from bertkit.tasks.tag import Tag
+from bertkit.tasks.task import Task
+from bertkit.training.findings import findings
+from bertkit.training.fit import Epoch, FitSettings, Fitted
+
+
+def advice_of(
+    task: Task[Any],
+    examples: list[Any],
+    answers: list[dict],
+    score: float,
+    losses: tuple[float, ...] = (1,),
+    best: int = -1,
+):
+    epochs = [Epoch(n, loss, {task.main_metric: score}) for n, loss in enumerate(losses, 1)]
+    seeds, settings = [score], FitSettings(epochs=len(losses), learning_rate=1e-4)
+    facts = findings(
+        "m", task, examples, examples, answers, Fitted(epochs, epochs[best]), seeds=seeds, settings=settings, notes=[]
+    )
+    return facts.advice
+
+
+def labelled(**counts: int) -> list[TextExample]:
+    labels = [label for label, count in counts.items() for _ in range(count)]
+    return [TextExample(str(n), f"text {n}", None, label) for n, label in enumerate(labels)]
+
+
+def said_everywhere(examples: list[TextExample], label: str) -> list[dict]:
+    return [{"label": label, "probabilities": {label: 0.9}} for _ in examples]
+
+
+def test_a_model_that_says_one_label_for_all_is_told_so_first():
+    examples = labelled(a=47, b=52)
+    task = Classify.for_examples(examples)
+    lines = advice_of(task, examples, said_everywhere(examples, "b"), 52 / 99, (0.7, 0.69))
+    assert lines[0].startswith("Its answer is always the same, 'b'")
+    for words in ("It is no better than “bag of words”", "0.5253 against", "--epochs 4", "--learning-rate 0.0002"):
+        assert words in lines[0], words
+    assert not any("Rare labels" in line for line in lines), "47 of 99 are not rare"
+
+
+def test_labels_that_are_rare_and_found_worse_are_told():
+    examples = labelled(often=80, rare=20)
+    task = Classify.for_examples(examples)
+    (missed,) = (line for line in advice_of(task, examples, said_everywhere(examples, "often"), 0.8) if "Rare" in line)
+    assert "0% of them against 100%: try --class-weights, or more examples" in missed
+    weighted = Classify.for_examples(examples, class_weights=True)
+    (missed,) = (
+        line for line in advice_of(weighted, examples, said_everywhere(examples, "often"), 0.8) if "Rare" in line
+    )
+    assert "--class-weights" not in missed
+    right = [{"label": each.right, "probabilities": {each.right: 1.0}} for each in examples]
+    assert not any("Rare" in line for line in advice_of(task, examples, right, 1.0))
+
+
+def test_every_task_says_that_it_learned_nothing():
+    tagged = [TagExample(str(n), ("Ann", "left"), ("B-PER", "O")) for n in range(12)]
+    asked = [QaExample(str(n), str(n), "Who?", "Ann left.", (Answer("Ann", 0),) if n else ()) for n in range(12)]
+    chosen = [ChoiceExample(str(n), "He", ("ran", "sang"), n % 2) for n in range(12)]
+    several = [TextExample(str(n), f"text {n}", None, "a|b" if n % 2 else "b") for n in range(12)]
+    scored = [TextExample(str(n), f"text {n}", None, float(n)) for n in range(12)]
+    chosen_answer = {"choice": 1, "ending": "sang", "probabilities": [0.4, 0.6]}
+    for task, examples, answer, score, words in (
+        (Tag.for_examples(tagged), tagged, {"tags": ["O", "O"]}, 0.0, "the tag 'O' for every word"),
+        (
+            Qa.for_examples(asked),
+            asked,
+            {"answer": "", "score": 1.0, "probability": 1.0},
+            1 / 12,
+            "that there is no answer",
+        ),
+        (MultipleChoice.for_examples(chosen), chosen, chosen_answer, 0.5, "ending 1"),
+        (
+            Classify.for_examples(several, multi_label=True),
+            several,
+            {"labels": [], "probabilities": {"a": 0.1, "b": 0.2}},
+            0.0,
+            "no label",
+        ),
+        (Regress.for_examples(scored), scored, {"score": 5.5}, 0.0, "about 5.5"),
+    ):
+        first, *_ = advice_of(task, examples, [answer] * 12, score)
+        assert first.startswith(f"Its answer is always the same, {words}:")
+        assert "It is no better than" in first
+
+
+def test_what_is_right_for_all_may_be_said_of_all():
+    examples = labelled(a=30)
+    lines = advice_of(Classify(classes=("a", "b")), examples, said_everywhere(examples, "a"), 1.0)
+    assert not any("always the same" in line for line in lines)
+    assert lines[0].endswith("no model as large as this one is needed.")
+
+
+def test_who_knows_only_the_examples_needs_others():
+    examples = labelled(a=10, b=10)
+    answers = [{"label": "ab"[n % 2], "probabilities": {"ab"[n % 2]: 0.9}} for n in range(20)]
+    first, *others = advice_of(Classify.for_examples(examples), examples, answers, 0.5, (0.7, 0.2, 0.01), best=1)
+    assert "went from 0.7 to 0.01, so it knows its examples and little beyond them" in first
+    assert "more examples, a lower rate (--learning-rate 5e-05)" in first
+    assert not any("--epochs" in line for line in others)
