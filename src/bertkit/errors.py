@@ -59,6 +59,10 @@ class TrainingError(BertkitError):
     """A run that cannot go on as it is: the numbers do not stay finite."""
 
 
+class NumbersError(BertkitError):
+    """A model whose answers are not finite numbers."""
+
+
 class MemoryLimitError(UsageError):
     """A step that does not fit into memory, however it is cut."""
 

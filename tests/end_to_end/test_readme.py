@@ -86,7 +86,7 @@ def test_what_the_page_on_fine_tuning_says_runs(place: Path, english: list[str])
     (place / "endings.jsonl").write_text("".join(json.dumps(choice) + "\n" for choice in choices))
     answered = [{"question": f"{line}?", "answer": line.upper()} for line in lines]
     (place / "answered.jsonl").write_text("".join(json.dumps(each) + "\n" for each in answered))
-    assert run_commands("docs/finetuning.md", place) == 13
+    assert run_commands("docs/finetuning.md", place) == 15
     (code,) = blocks("python", "docs/finetuning.md")
     subprocess.run([sys.executable, "-c", code], cwd=place, check=True)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import BertConfig as TheirConfig
 from transformers import BertForQuestionAnswering
+from typer.testing import CliRunner
 
+import bertkit
+from bertkit.cli import app
 from bertkit.inference.scoring import Scorer
 from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
 from bertkit.interop.folder import ModelFolder
@@ -100,3 +104,43 @@ def test_a_batch_of_windows_has_the_sum_of_their_losses(theirs, tokenizer: Token
         term = task.term(model, task.batch(units, packed=packed, pad_id=tokenizer.pad_id))
         assert term.count == len(units)
         torch.testing.assert_close(term.total, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_model_of_theirs_that_finds_no_answer_is_scored_as_ours_is(
+    theirs, tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    """SQuAD 2.0: their folder does not tell that there may be no answer; the questions do."""
+    reference, folder = theirs
+    text = "a class is a statement that has a name"
+    with torch.no_grad():  # a head to which [CLS] is the best of all places
+        encoded = torch.tensor(tokenizer.encode_ids([text]))
+        states_LD = reference.bert(encoded).last_hidden_state[0]
+        reference.qa_outputs.weight.copy_((states_LD[0] - states_LD[1:].mean(0)).expand(2, -1))
+    reference.save_pretrained(folder)
+    questions = tmp_path / "questions.jsonl"
+    rows = [{"question": "what is it?", "context": text, "answers": answers} for answers in (["class"], [], [])]
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    task = Qa(no_answer=True)
+    model = load_fine_tuned(ModelFolder(folder)).model
+    save_fine_tuned(tmp_path / "ours", model, task, tokenizer, metrics={}, provenance={})
+
+    def evaluated(model: Path, *options: str) -> tuple[dict[str, float], str]:
+        done = CliRunner().invoke(app, ["evaluate", str(model), str(questions), "--threads", "1", *options])
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)["metrics"], done.stderr
+
+    metrics, said = evaluated(folder)
+    assert metrics["accuracy_unanswerable"] == 1.0
+    assert "some questions have no answer in their passage: the model may say so" in said
+    ours, said = evaluated(tmp_path / "ours")
+    assert metrics == ours
+    assert "some questions" not in said
+    assert evaluated(folder, "--always-answer")[0]["accuracy_unanswerable"] == 0.0
+    asked = ("what is it?", text)
+    assert bertkit.load(folder, threads=1)(asked)["answer"] != ""
+    silent = bertkit.load(folder, threads=1, no_answer=True)(asked)
+    assert silent["answer"] == ""
+    done = CliRunner().invoke(
+        app, ["predict", str(folder), "--question", asked[0], "-t", text, "--no-answer", "--threads", "1"]
+    )
+    assert json.loads(done.stdout) == silent

@@ -175,10 +175,23 @@ def test_long_questions_are_never_cut_in_silence(tokenizer: Tokenizer) -> None:
         task.encode([asked("the class", long, answers=())], tokenizer)
     [features] = task.encode([asked("the class", long)], tokenizer)
     assert max(len(each.ids) for each in features) <= 32
+    assert not any(each.whole for each in features)
     answer = task.answer(asked("the class"), features, perfect_scores(features, 1, 1), None)
     assert (answer["answer"], answer["question_cut"]) == ("class", 19)
     [whole] = task.encode([asked("the class", "class " * 21)], tokenizer)
     assert whole[0].about.cut == 0
+    assert whole[0].whole
+
+
+def test_questions_without_an_answer_let_a_model_say_so() -> None:
+    answered = asked("the class", answers=(Answer("class", 4),))
+    task = Qa(max_length=64)
+    assert task.measured_on([answered]) == task
+    assert task.remarks == []
+    silent = task.measured_on([answered, asked("the class", answers=())])
+    assert silent == Qa(max_length=64, no_answer=True)
+    assert "some questions have no answer" in silent.remarks[0]
+    assert silent.measured_on([answered]) == silent
 
 
 def test_facts_keep_the_task_and_those_of_others_suffice() -> None:

@@ -159,6 +159,12 @@ def test_schemes_that_seqeval_does_not_know_count_too() -> None:
     assert span_scores([["B-PER", "I-PER", "O"]], [["B-PER", "L-PER", "U-LOC"]])["f1"] == pytest.approx(2 / 3)
 
 
+def test_sentences_without_words_score_nothing() -> None:
+    for count in (span_scores, word_scores):
+        assert set(count([[]], [[]]).values()) == {0.0}
+    assert span_scores([[], ["B-X"]], [[], ["B-X"]])["f1"] == 1.0
+
+
 def test_plain_tags_count_word_by_word() -> None:
     scores = word_scores([["NN", "VB"], ["NN"]], [["NN", "NN"], ["NN"]])
     assert scores["accuracy"] == scores["f1"] == pytest.approx(2 / 3)
@@ -375,6 +381,15 @@ def test_no_word_is_lost_whatever_it_is(tokenizer: Tokenizer, words: list[str], 
     assert found == len(words)
 
 
+def test_a_word_that_is_longer_than_a_window_is_cut_and_that_is_known(tokenizer: Tokenizer) -> None:
+    task = Tag(tags=("O", "B-X"), max_length=12)
+    cut, whole = task.encode([TagExample("a", ("to", "x1" * 50, "be")), TagExample("b", ("to", "be") * 50)], tokenizer)
+    assert not all(each.whole for each in cut)
+    assert sum(each.about.own for each in cut) == 3
+    assert len(whole) > 1
+    assert all(each.whole for each in whole)
+
+
 def test_odd_words_are_unknown_not_lost(tokenizer: Tokenizer) -> None:
     unknown = [tokenizer.unk_id]
     (pieces,) = pieces_of_words([["import", "\u200b", "", "\x00", "\ud800", "import"]], tokenizer)
@@ -437,6 +452,27 @@ def test_the_best_tags_of_many_sequences_at_once_are_those_of_enumeration(
         of_paths = every_path(crf, scores) if len(scores) else {(): 0.0}
         expected.append(list(max(of_paths, key=of_paths.__getitem__)))
     assert crf.best(sequences) == expected
+
+
+@given(st.lists(st.integers(0, 4), max_size=5), st.integers(2, 3), st.integers(0, 1000))
+@settings(deadline=None, max_examples=40)
+def test_the_probabilities_of_tags_are_those_of_enumeration(lengths: list[int], tags: int, seed: int) -> None:
+    crf = drawn_crf(tags, seed)
+    sequences = [3 * torch.randn(length, tags, dtype=torch.double) for length in lengths]
+    found = crf.marginals(sequences)
+    assert len(found) == len(sequences)
+    for scores, chances in zip(sequences, found, strict=True):
+        expected = torch.zeros(len(scores), tags, dtype=torch.double)
+        of_paths = every_path(crf, scores) if len(scores) else {}
+        for path, score in of_paths.items():
+            for place, tag in enumerate(path):
+                expected[place, tag] += torch.exp(score - log_of_sum(of_paths.values()))
+        torch.testing.assert_close(chances, expected, rtol=0, atol=1e-12)
+
+
+def test_the_probabilities_of_a_long_chain_of_large_scores_add_up() -> None:
+    (chances,) = drawn_crf(5, 0).float().marginals([100 * torch.randn(3000, 5)])
+    torch.testing.assert_close(chances.sum(1), torch.ones(3000, dtype=torch.double), rtol=0, atol=1e-12)
 
 
 @given(st.integers(2, 5), st.data())
@@ -542,8 +578,8 @@ def test_learns_a_trivial_tagging(tiny: Bert, tokenizer: Tokenizer, crf: bool) -
         {"type": "KEY", "start": 1, "end": 3, "text": "import statement"},
         {"type": "END", "start": 4, "end": 5, "text": "values"},
     ]
-    assert ("probabilities" in answer) != crf
-    assert crf or all(0.5 < chance <= 1 for chance in answer["probabilities"])
+    assert len(answer["probabilities"]) == 5
+    assert all(0.5 < chance <= 1 for chance in answer["probabilities"])
 
 
 @pytest.mark.parametrize("crf", [False, True])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bertkit.cli.given_inputs import check_given, inputs_of
 from bertkit.cli.options import (
     Device,
     Encoding,
@@ -21,12 +22,11 @@ from bertkit.cli.options import (
     Threads,
     emit,
     for_people,
-    given_texts,
     note,
     progress,
     size_of,
 )
-from bertkit.cli.task_options import Columns, Delimiter, TaskFormat, names_given
+from bertkit.cli.task_options import Columns, Delimiter, Long, NoAnswer, TaskFormat, names_given
 from bertkit.errors import InputError, InterruptionError, UsageError
 
 if TYPE_CHECKING:
@@ -48,10 +48,21 @@ def predict(
     text: Annotated[
         list[str] | None, typer.Option("--text", "-t", help="A text, instead of INPUT. Repeatable.")
     ] = None,
-    pair: Annotated[list[str] | None, typer.Option("--pair", help="The second text to each --text.")] = None,
+    pair: Annotated[
+        list[str] | None,
+        typer.Option("--pair", help="The second text to each --text; for qa the passage, and --text the question."),
+    ] = None,
+    question: Annotated[
+        list[str] | None, typer.Option("--question", help="qa: the question to each --text, which is the passage.")
+    ] = None,
+    ending: Annotated[
+        list[str] | None, typer.Option("--ending", help="choice: an ending for --text, the beginning. Repeatable.")
+    ] = None,
     text_column: Text = None,
     pair_column: Pair = None,
     question_column: Question = None,
+    long: Long = None,
+    no_answer: NoAnswer = None,
     delimiter: Delimiter = None,
     columns: Columns = None,
     file_format: TaskFormat = None,
@@ -71,23 +82,22 @@ def predict(
     \b
     bertkit predict MODEL reviews.csv -o answers.jsonl
     bertkit predict MODEL -t "good value for money"
+    bertkit predict MODEL --question "Who came?" -t "The Normans came from Norway."
+    bertkit predict MODEL -t "It rains, so" --ending "she takes an umbrella" --ending "the sun burns"
     cat texts.txt | bertkit predict MODEL > answers.jsonl
     """
-    if text and source != "-":
-        raise UsageError(f"both --text and the file {source} are given", "Give one of them.")
-    if pair and len(pair) != len(text or []):
-        raise UsageError(f"{len(pair)} --pair for {len(text or [])} --text", "Give one for each.")
-    given_texts([*(text or []), *(pair or [])])
+    given = (text or [], pair or [], question or [], ending or [])
+    check_given(source, *given)
     reading = _reading(
         file_format, delimiter, columns, encoding, text_column, pair_column, labelled=False, question=question_column
     )
     if out is not None and out.is_dir():
         raise UsageError(f"{out} is a folder", "Name a file for the answers.")
-    predictor = _open(model, device, precision, threads, ignore_config_key)
+    predictor = _open(model, device, precision, threads, ignore_config_key, long=long, no_answer=no_answer)
     if text:
-        inputs = list(zip(text, pair, strict=True)) if pair else text
-        for answer in predictor.stream(inputs):
+        for answer in predictor.stream(inputs_of(predictor.task, *given)):
             _show(answer)
+        _tell_of_cuts(predictor)
         return
     if out is not None:
         _check(predictor, source, reading, out, overwrite)
@@ -100,8 +110,7 @@ def predict(
                 done(1)
         else:
             _to_file(predictor, examples, out, _identity(source, reading, precision), overwrite, done)
-    if cut := predictor.scorer.cut:
-        note(f"{cut:,} examples were longer than {predictor.scorer.task.max_length} tokens and were not read whole")
+    _tell_of_cuts(predictor)
 
 
 def evaluate(
@@ -114,6 +123,8 @@ def evaluate(
     score: Annotated[
         str | None, typer.Option("--score-column", help="regress, embed: the column with the number.")
     ] = None,
+    long: Long = None,
+    no_answer: NoAnswer = None,
     delimiter: Delimiter = None,
     columns: Columns = None,
     file_format: TaskFormat = None,
@@ -124,6 +135,8 @@ def evaluate(
     ignore_config_key: IgnoreKeys = None,
 ) -> None:
     """How good a fine-tuned model is on labelled examples.
+
+    For qa, a model may say that there is no answer if some questions of the file have none, unless --always-answer.
 
     \b
     bertkit evaluate MODEL test.csv
@@ -140,17 +153,22 @@ def evaluate(
         score=score,
         question=question,
     )
-    predictor = _open(model, device, precision, threads, ignore_config_key)
+    predictor = _open(model, device, precision, threads, ignore_config_key, long=long, no_answer=no_answer)
     task, notes = predictor.scorer.task, []  # type: Any, list[str]
     examples = list(task.read(source, reading, notes))
+    if examples and no_answer is None:
+        predictor.scorer.task = task.measured_on(examples)
+        notes += [remark for remark in predictor.scorer.task.remarks if remark not in task.remarks]
     for message in notes:
         note(message)
     if not examples:
         raise InputError(f"{source} has no examples")
     task.check(examples)
     metrics = task.metrics(examples, predictor.scorer.answer(examples))
+    _tell_of_cuts(predictor)
     if not for_people():
-        emit({"examples": len(examples), "metrics": metrics})
+        cut = predictor.scorer.cut
+        emit({"examples": len(examples), "metrics": metrics, **({"cut": cut} if cut else {})})
         return
     for name, value in metrics.items():
         typer.echo(f"{name:>12}  {value:.4f}")
@@ -181,10 +199,34 @@ def _reading(
     )
 
 
-def _open(model: str, device: str, precision: str, threads: int | None, ignore_keys: list[str] | None) -> TaskPredictor:
+def _tell_of_cuts(predictor: TaskPredictor) -> None:
+    if cut := predictor.scorer.cut:
+        most = predictor.scorer.task.max_length
+        were = "example was" if cut == 1 else "examples were"
+        note(f"{cut:,} {were} longer than {most} tokens and not read whole")
+
+
+def _open(
+    model: str,
+    device: str,
+    precision: str,
+    threads: int | None,
+    ignore_keys: list[str] | None,
+    *,
+    long: str | None,
+    no_answer: bool | None,
+) -> TaskPredictor:
     from bertkit.inference.predictor import TaskPredictor, load
 
-    predictor = load(model, device=device, precision=precision, threads=threads, ignore_config_keys=ignore_keys or ())
+    predictor = load(
+        model,
+        device=device,
+        precision=precision,
+        threads=threads,
+        ignore_config_keys=ignore_keys or (),
+        long=long,
+        no_answer=no_answer,
+    )
     if not isinstance(predictor, TaskPredictor):
         raise UsageError(
             f"{model} is not fine-tuned for a task",

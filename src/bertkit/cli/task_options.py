@@ -14,6 +14,20 @@ TaskFormat = Annotated[
     str | None,
     typer.Option("--format", help="csv, tsv, jsonl, parquet, conll, json (SQuAD) or text. [by the file's name]"),
 ]
+Long = Annotated[
+    str | None,
+    typer.Option(
+        help="classify, regress: texts longer than the model: head-tail, windows, head or error. [as in training]"
+    ),
+]
+NoAnswer = Annotated[
+    bool | None,
+    typer.Option(
+        "--no-answer/--always-answer",
+        help="qa: whether there may be no answer in a passage. [as in training; transformers' folders: always-answer]",
+        show_default=False,
+    ),
+]
 
 
 def names_given(**names: str | None) -> dict[str, str]:

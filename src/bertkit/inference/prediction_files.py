@@ -2,7 +2,8 @@
 
 They go to OUT.part, a line of JSON for each example in the order of the input, and OUT appears when all are there.
 Beside it lies OUT.part.json: which model and which input it is of. Since order is kept, the number of whole lines is
-all that has to be known to go on. Where the input turns out to be wrong, nothing is kept: mended, it is another input.
+all that has to be known to go on. Where the input or the model turns out to be wrong, nothing is kept: mended, it is
+another.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Self
 
-from bertkit.errors import InputError, WriteError
+from bertkit.errors import InputError, NumbersError, WriteError
 from bertkit.files import atomic_file, explained_write_errors, locked, sync_folder, to_json
 from bertkit.inference.scoring import EXAMPLES_AT_ONCE
 
@@ -46,7 +47,7 @@ class PredictionFile:
                     yield cls(out, file, done)
                     file.flush()
                     os.fsync(file.fileno())
-            except InputError:
+            except (InputError, NumbersError):
                 part.unlink()
                 note.unlink()
                 raise

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bertkit import device as devices
+from bertkit.errors import UsageError
 from bertkit.inference.encoder import TextEncoder, load_encoder
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.hub import find_folder
@@ -55,13 +56,21 @@ def load(
     precision: str = "float32",
     threads: int | None = None,
     ignore_config_keys: Collection[str] = (),
+    long: str | None = None,
+    no_answer: bool | None = None,
 ) -> Predictor:
-    """A predictor for the folder's task; the options are those of `load_encoder`.
+    """A predictor for the folder's task; the first options are those of `load_encoder`.
+
+    `long` (classify, regress) is what to do with a text longer than the model: head-tail, windows, head or error.
+    `no_answer` (qa) is whether there may be no answer in a passage. Unless given, both are as in training; a folder of
+    transformers does not tell them, and has head-tail and False.
 
     A pretrained model fills masks, a bare encoder gives vectors, a fine-tuned model does what it was trained for.
     """
     folder = ModelFolder(find_folder(folder_or_name), ignore_config_keys=ignore_config_keys)
     if folder.task in PRETRAINED and not folder.gives_sentence_cosines:
+        if long is not None or no_answer is not None:
+            raise UsageError(f"long or no_answer with {folder.path}, which is not fine-tuned", "Leave them out.")
         encoder = load_encoder(
             folder_or_name, device=device, precision=precision, threads=threads, ignore_config_keys=ignore_config_keys
         )
@@ -75,4 +84,5 @@ def load(
     tokenizer = folder.tokenizer()
     model, task, _ = load_fine_tuned(folder)
     name = folder.path.resolve().name
+    task = task.told(long=long, no_answer=no_answer)
     return TaskPredictor(Scorer(model.to(torch_device), task, tokenizer, precision=machine.precision, name=name))

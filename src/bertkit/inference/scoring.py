@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from bertkit.errors import NumbersError
 from bertkit.inference.batching import each_batch, runs
 from bertkit.inference.encoder import TextEncoder
 from bertkit.model.fine_tuned import FineTuned
@@ -23,6 +24,7 @@ EXAMPLES_AT_ONCE = 2048
 class Answered(NamedTuple):
     example: Any
     answer: dict[str, Any]
+    """With `cut` where the example was not read whole."""
 
 
 class Scorer:
@@ -65,10 +67,14 @@ class Scorer:
         """The same for examples that have been encoded before."""
         training = self.model.training
         self.model.eval()
-        self.cut += sum(not all(each.whole for each in its) for its in features)
         scores = iter(self.scores(list(chain.from_iterable(features))))
         found = [list(islice(scores, len(its))) for its in features]
-        yield from map(Answered, examples, self.task.answers(examples, features, found, self.model))
+        answers = self.task.answers(examples, features, found, self.model)
+        for example, its, answer in zip(examples, features, answers, strict=True):
+            if not all(each.whole for each in its):
+                self.cut += 1
+                answer["cut"] = True
+            yield Answered(example, answer)
         self.model.train(training)
 
     def scores(self, features: Sequence[Features]) -> list[Tensor]:
@@ -87,6 +93,11 @@ class Scorer:
                 tokens=sum(lengths),
             )
             scores = self.model(inputs).float().cpu()
+            if not scores.isfinite().all():
+                raise NumbersError(
+                    f"{self.encoder.name}: the model's scores are not finite numbers",
+                    "Its weights are damaged, or its training diverged: fit it anew with a lower --learning-rate.",
+                )
             return list(scores) if whole else torch.split(scores, lengths)
 
         for numbers, rows in each_batch(self.encoder, [each.ids for each in features], compute):

@@ -58,8 +58,8 @@ class Crf(nn.Module):
 
         Long ones come first, so that those that still go on are the first so many, and there is no padding.
         """
-        order = sorted((n for n, scores_LK in enumerate(sequences) if len(scores_LK)), key=lambda n: -len(sequences[n]))
         found: list[list[int]] = [[] for _ in sequences]
+        order = _long_ones_first(sequences)
         if not order:
             return found
         lengths = torch.tensor([len(sequences[number]) for number in order])
@@ -82,6 +82,37 @@ class Crf(nn.Module):
         for number, tags in zip(order, torch.split(tags_N, lengths.tolist()), strict=True):
             found[number] = tags.tolist()
         return found
+
+    @torch.no_grad()
+    def marginals(self, sequences: Sequence[Tensor]) -> list[Tensor]:
+        """For each sequence of scores the probability of every tag at each of its places, over all sequences of tags
+        (forward and backward sums), in double precision. All sequences a step at a time, as above."""
+        found = [scores_LK.new_empty(scores_LK.shape, dtype=torch.float64) for scores_LK in sequences]
+        order = _long_ones_first(sequences)
+        if not order:
+            return found
+        starts_K, ends_K, steps_KK = (each.cpu().double() for each in (self.starts, self.ends, self.steps))
+        lengths = torch.tensor([len(sequences[number]) for number in order])
+        scores_NK = torch.cat([sequences[number] for number in order]).cpu().double()
+        places_B = lengths.cumsum(0) - lengths
+        before_NK, after_NK = starts_K + scores_NK, ends_K.repeat(len(scores_NK), 1)
+        steps = list(enumerate(_longer_than(lengths)))[1:]
+        for step, count in steps:
+            here_A = places_B[:count] + step
+            before_NK[here_A] = (before_NK[here_A - 1][:, :, None] + steps_KK).logsumexp(1) + scores_NK[here_A]
+        for step, count in reversed(steps):
+            here_A = places_B[:count] + step
+            following_AK = after_NK[here_A] + scores_NK[here_A]
+            after_NK[here_A - 1] = (steps_KK + following_AK[:, None, :]).logsumexp(2)
+        chances_NK = (before_NK + after_NK).softmax(1)
+        for number, chances_LK in zip(order, torch.split(chances_NK, lengths.tolist()), strict=True):
+            found[number] = chances_LK
+        return found
+
+
+def _long_ones_first(sequences: Sequence[Tensor]) -> list[int]:
+    """The numbers of those that have something in them."""
+    return sorted((n for n, scores_LK in enumerate(sequences) if len(scores_LK)), key=lambda n: -len(sequences[n]))
 
 
 def _longer_than(lengths: Tensor) -> list[int]:

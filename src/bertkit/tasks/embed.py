@@ -51,6 +51,7 @@ class Embed(Task[PairExample]):
     architecture: ClassVar[str] = "BertModel"
     pooler: ClassVar[bool] = False
     whole_batches: ClassVar[bool] = True
+    has_head: ClassVar[bool] = False
     answers_untrained: ClassVar[bool] = True
 
     @classmethod

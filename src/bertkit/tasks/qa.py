@@ -7,7 +7,7 @@ the passage is kept as characters, so an answer is a part of the passage as it w
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -75,6 +75,7 @@ class Qa(Task[QaExample]):
     pooler: ClassVar[bool] = False
     usual_length: ClassVar[int] = 384
     head_name: ClassVar[str] = "qa_outputs"
+    may_be_told: ClassVar[tuple[str, ...]] = ("no_answer",)
 
     def __post_init__(self) -> None:
         if self.max_length < 8 or self.stride < 0 or self.max_question < 1 or self.max_answer < 1:
@@ -104,6 +105,16 @@ class Qa(Task[QaExample]):
 
     def check(self, examples: Sequence[QaExample]) -> None:
         """What cannot be measured is refused when it is read."""
+
+    def measured_on(self, examples: Sequence[QaExample]) -> Self:
+        """Where some questions have no answer, saying so is right. Folders of others do not tell whether it is."""
+        return replace(self, no_answer=self.no_answer or any(not example.answers for example in examples))
+
+    @property
+    def remarks(self) -> list[str]:
+        if not self.no_answer:
+            return []
+        return ["some questions have no answer in their passage: the model may say so (as with predict --no-answer)"]
 
     @staticmethod
     def content(example: QaExample) -> Hashable:
@@ -148,7 +159,7 @@ class Qa(Task[QaExample]):
             inside = answer is not None and start <= answer[0] and answer[1] < stop
             target = (answer[0] - start + before, answer[1] - start + before) if answer and inside else (0, 0)
             about = PartOfPassage(passage.spans, start, stop, before, target, whole - len(question))
-            found.append(Features(ids, segments, about))
+            found.append(Features(ids, segments, about, whole=not about.cut))
         return found
 
     def _fitted(self, question: list[int], room: int, example: QaExample) -> list[int]:

@@ -136,6 +136,7 @@ class Tag(Task[TagExample]):
         ):
             known = example.tags is not None and all(tag in number_of for tag in example.tags)
             right = [number_of[tag] for tag in example.tags or ()] if known else None
+            whole = all(len(its) <= self.max_length - 2 for its in pieces)
             unit = []
             for ids, about in framed_windows(pieces, tokenizer, self.max_length):
                 if right is not None:
@@ -143,7 +144,7 @@ class Tag(Task[TagExample]):
                     before = right[about.first - 1] if about.first else NO_TAG
                     after = right[end] if end < len(right) else NO_TAG
                     about = about._replace(tags=tuple(right[about.first : end]), beside=(before, after))
-                unit.append(Features(ids, [0] * len(ids), about))
+                unit.append(Features(ids, [0] * len(ids), about, whole))
             encoded.append(unit)
         return encoded
 
@@ -181,15 +182,17 @@ class Tag(Task[TagExample]):
         scores: Sequence[Sequence[Tensor]],
         model: FineTuned,
     ) -> Iterator[dict[str, Any]]:
-        """A CRF judges each sentence as one chain, whatever the windows that its words were read through."""
+        """A CRF judges each sentence as one chain, whatever the windows that its words were read through. Of
+        the likeliest chain's tags each has the probability that its word has it in any chain."""
         of_words = [_of_words(unit, its, len(self.tags)) for unit, its in zip(features, scores, strict=True)]
-        best = None if model.crf is None else model.crf.best(of_words)
-        for number, (example, scores_LK) in enumerate(zip(examples, of_words, strict=True)):
-            if best is not None:
-                yield self._told(example, best[number])
-                continue
-            highest, places = scores_LK.double().softmax(1).max(1)
-            yield {**self._told(example, places.tolist()), "probabilities": highest.tolist()}
+        if model.crf is None:
+            chances = [scores_LK.double().softmax(1) for scores_LK in of_words]
+            best = [chances_LK.argmax(1).tolist() for chances_LK in chances]
+        else:
+            chances, best = model.crf.marginals(of_words), model.crf.best(of_words)
+        for example, numbers, chances_LK in zip(examples, best, chances, strict=True):
+            of_tags = chances_LK[torch.arange(len(numbers)), numbers].tolist() if numbers else []
+            yield {**self._told(example, numbers), "probabilities": of_tags}
 
     def _told(self, example: TagExample, numbers: Sequence[int]) -> dict[str, Any]:
         tags = [self.tags[number] for number in numbers]

@@ -19,7 +19,8 @@ def span_scores(truth: Sentences, answers: Sentences) -> dict[str, float]:
     precision, recall, f1, _ = precision_recall_fscore_support(right, said, average="micro", zero_division=0)
     _, _, of_types, _ = precision_recall_fscore_support(right, said, average=None, zero_division=0)
     types = sorted({entity[0] for tags in (right, said) for entity in get_entities(tags)})
-    scores = {"f1": f1, "precision": precision, "recall": recall, "accuracy": accuracy_score(right, said)}
+    accuracy = accuracy_score(right, said) if any(right) else 0.0
+    scores = {"f1": f1, "precision": precision, "recall": recall, "accuracy": accuracy}
     scores |= {f"f1_{name}": score for name, score in zip(types, of_types, strict=True)}
     return {name: float(score) for name, score in scores.items()}
 
@@ -31,10 +32,12 @@ def _countable(tags: Sequence[str]) -> list[str]:
 
 
 def word_scores(truth: Sentences, answers: Sentences) -> dict[str, float]:
-    """For plain tags. Each word has one tag, so F1 over all words is their accuracy."""
+    """For plain tags. Each word has one tag, so F1 over all words is their accuracy. Without words all is 0."""
     from sklearn.metrics import f1_score
 
     right, said = [tag for tags in truth for tag in tags], [tag for tags in answers for tag in tags]
+    if not right:
+        return dict.fromkeys(("accuracy", "f1", "f1_macro"), 0.0)
     accuracy = sum(a == b for a, b in zip(right, said, strict=True)) / len(right)
     names = sorted({*right, *said})
     with unwarned():

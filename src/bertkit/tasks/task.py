@@ -10,13 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bertkit.errors import UsageError
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.model.inputs import Inputs, lay_out
 from bertkit.objectives.terms import Term
@@ -106,6 +107,9 @@ class Task(ABC, Generic[E]):
     """What transformers calls the head's matrix."""
     whole_batches: ClassVar[bool] = False
     """Whether the loss compares the examples of a batch, so that all of them must be in one pass."""
+    may_be_told: ClassVar[tuple[str, ...]] = ()
+    """What a user may say of a model that is there, whatever its folder says."""
+    has_head: ClassVar[bool] = True
     answers_untrained: ClassVar[bool] = False
     """Whether the model has answers before it is trained, which the trained one must beat."""
 
@@ -129,8 +133,18 @@ class Task(ABC, Generic[E]):
         """Refuse examples of a dev file that this task cannot be measured on: labels that training never saw."""
 
     def measured_on(self, examples: Sequence[E]) -> Self:  # noqa: ARG002
-        """The task with the metrics that suit these examples, where there are several."""
+        """The task with the metrics and the answers that suit these examples, where there are several kinds."""
         return self
+
+    def told(self, **said: Any) -> Self:
+        """The task as a user wants it; what is None stays as it is."""
+        said = {name: value for name, value in said.items() if value is not None}
+        for name in said.keys() - set(self.may_be_told):
+            raise UsageError(
+                f"--{name.replace('_', '-')} with a model for {self.name}",
+                f"Such a model can be told {', '.join(self.may_be_told) or 'nothing'}.",
+            )
+        return replace(cast(Any, self), **said)  # type: ignore[no-any-return]
 
     @property
     def remarks(self) -> list[str]:

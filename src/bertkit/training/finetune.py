@@ -26,7 +26,8 @@ from bertkit.tasks import task_called
 from bertkit.tasks.data.split import in_both, split
 from bertkit.tasks.task import Reading, Task, Unit
 from bertkit.training.findings import findings
-from bertkit.training.fit import FitSettings, Fitted, FitWatcher, fit
+from bertkit.training.fit import FitSettings, Fitted, FitWatcher, check_batch, fit, require_finite
+from bertkit.training.transfer import deepest_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,8 @@ class FinetuneRequest:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        FitSettings(**self.change)  # what cannot be is refused before anything is read
+        settings = FitSettings(**self.change)  # what cannot be is refused before anything is read
+        check_batch(task_called(self.task), settings.batch)
         if self.seeds < 1:
             raise UsageError(f"{self.seeds} seeds", "Give 1 or more.")
         if not 0 < self.dev_share < 1:
@@ -144,6 +146,8 @@ def finetune(
     folder = ModelFolder(find_folder(request.start))
     tokenizer = folder.tokenizer()
     longest = folder.config.max_length
+    transfer = FitSettings(**request.change).transfer
+    deepest_of(transfer, folder.config.blocks, has_head=task_called(request.task).has_head)
     if max_length is not None and not 8 <= max_length <= longest:
         raise UsageError(f"a length of {max_length} tokens", f"It can be 8 to {longest}, which the model can read.")
     notes: list[str] = []
@@ -212,10 +216,12 @@ def finetune(
     files: dict[str, str | bytes] = {"report.html": fit_page(facts)}
     if facts.confusion is not None:
         files["confusion.png"] = draw_confusion(*facts.confusion)
+    finished = examples.task.finished(model)
+    require_finite(model, "training")
     save_fine_tuned(
         out,
         model.cpu(),
-        examples.task.finished(model),
+        finished,
         tokenizer,
         metrics=fitted.best.metrics,
         provenance={**provenance, "scores_of_seeds": scores},

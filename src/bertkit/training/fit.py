@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from bertkit.corpus.sampling.keyed import key
 from bertkit.corpus.sampling.order import Order
-from bertkit.errors import MemoryLimitError, TrainingError, UsageError
+from bertkit.errors import MemoryLimitError, NumbersError, TrainingError, UsageError
 from bertkit.model.fine_tuned import FineTuned
 from bertkit.tasks.task import Task, Unit
 from bertkit.training.guard import SKIPS_BEFORE_RETURN, out_of_memory
@@ -34,6 +34,7 @@ LAYER_DECAY = {"electra": 0.8}
 """Families whose papers fine-tune the lower layers more slowly."""
 RATE_OF_FEW_WEIGHTS = 1e-3
 """Where BERT stays as it is, or nearly."""
+REMEDY = "Give a lower --learning-rate."
 FEWEST_STEPS, MOST_EPOCHS = 150, 20
 """Few examples are passed over more often: three epochs of a hundred would be twelve steps, and learn nothing."""
 
@@ -51,10 +52,10 @@ class FitSettings:
     transfer: Transfer = field(default_factory=Transfer)
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch < 1 or not self.learning_rate > 0:
+        if self.epochs < 1 or self.batch < 1 or not 0 < self.learning_rate < math.inf:
             raise UsageError(
                 f"{self.epochs} epochs, batches of {self.batch}, a learning rate of {self.learning_rate}",
-                "Each must be above 0.",
+                "Each must be above 0, and the rate a finite number.",
             )
         Schedule(warmup=self.warmup, decay=1 - self.warmup)
 
@@ -117,7 +118,8 @@ def fit(
     kept: dict[str, Tensor] = {}
     for number in range(settings.epochs):
         loss = fitting.epoch(number)
-        epoch = Epoch(number + 1, loss, measure() if measure is not None else {})
+        require_finite(model, f"epoch {number + 1}")
+        epoch = Epoch(number + 1, loss, _measured(measure, number + 1) if measure is not None else {})
         epochs.append(epoch)
         watcher.finished_epoch(epoch)
         if best is None or measure is None or _rank(epoch, task) > _rank(best, task):
@@ -130,7 +132,34 @@ def fit(
     model.load_state_dict(kept)
     merge_lora(model)
     merge_used_words(model)
+    require_finite(model, "training")
     return Fitted(epochs, best)
+
+
+def check_batch(task: Task[Any] | type[Task[Any]], batch: int) -> None:
+    if task.whole_batches and batch < 2:
+        raise UsageError(
+            f"batches of {batch} for the task {task.name}",
+            "It learns by comparing the examples of a batch: give --batch 2 or more.",
+        )
+
+
+def require_finite(model: nn.Module, after: str) -> None:
+    """A model that has diverged is no result."""
+    for name, tensor in model.state_dict().items():
+        if not tensor.isfinite().all():
+            raise TrainingError(f"after {after} the weights are not finite, {name} first", REMEDY)
+
+
+def _measured(measure: Callable[[], dict[str, float]], number: int) -> dict[str, float]:
+    try:
+        metrics = measure()
+    except NumbersError as problem:
+        raise TrainingError(f"after epoch {number} the scores on the dev set are not finite", REMEDY) from problem
+    for name, value in metrics.items():
+        if not math.isfinite(value):
+            raise TrainingError(f"after epoch {number} {name} is {value}", REMEDY)
+    return metrics
 
 
 def _rank(epoch: Epoch, task: Task[Any]) -> tuple[float, float]:
@@ -154,11 +183,7 @@ class _Fitting:
         self.seed, self.pad_id, self.precision, self.watcher = seed, pad_id, precision, watcher
         self.device = next(model.parameters()).device
         self.budget = TOKENS_AT_ONCE
-        if task.whole_batches and settings.batch < 2:
-            raise UsageError(
-                f"batches of {settings.batch} for the task {task.name}",
-                "It learns by comparing the examples of a batch: give --batch 2 or more.",
-            )
+        check_batch(task, settings.batch)
         prepare(model, settings.transfer)
         learn_used_words(model, units, pad_id)
         groups = parameter_groups(model, settings.transfer, rate=settings.learning_rate, decay=settings.weight_decay)
@@ -184,7 +209,9 @@ class _Fitting:
             if loss is not None:
                 total, counted = total + loss * len(chosen), counted + len(chosen)
                 self.watcher.stepped(self.step, self.steps, loss)
-        return total / counted if counted else math.inf
+        if not counted:
+            raise TrainingError(f"in epoch {number + 1} no step had a finite loss and gradient", REMEDY)
+        return total / counted
 
     def _step(self, units: Sequence[Unit]) -> float | None:
         """The loss; None if the step was left out."""
@@ -227,7 +254,7 @@ class _Fitting:
         if self.bad_in_a_row >= SKIPS_BEFORE_RETURN:
             raise TrainingError(
                 f"loss or gradient were not finite {self.bad_in_a_row} times in a row, last at step {self.step + 1}",
-                "Give a lower --learning-rate.",
+                REMEDY,
             )
 
     def _halve(self, problem: RuntimeError, units: Sequence[Unit]) -> None:

@@ -61,9 +61,8 @@ def depth_of(name: str, layers: int) -> int:
     return layers + 1 if "encoder.embeddings" in name else 0
 
 
-def prepare(model: FineTuned, transfer: Transfer) -> None:
-    """Freeze what stays, and add what LoRA learns."""
-    layers = model.bert.config.blocks
+def deepest_of(transfer: Transfer, layers: int, *, has_head: bool) -> int:
+    """The depth of what lies furthest below the head and learns; what cannot be is refused."""
     deepest = layers + 1
     if transfer.frozen:
         deepest = 0
@@ -73,11 +72,18 @@ def prepare(model: FineTuned, transfer: Transfer) -> None:
                 f"the last {transfer.last_layers} layers", f"The model has {layers} with weights of their own."
             )
         deepest = transfer.last_layers
-    if not deepest and not model.has_head:
+    if not deepest and not has_head:
         raise UsageError(
             "nothing is left to learn: there is no head, and all layers stay as they are",
             "For sentence vectors choose --last-layers N, --gradual or --lora R.",
         )
+    return deepest
+
+
+def prepare(model: FineTuned, transfer: Transfer) -> None:
+    """Freeze what stays, and add what LoRA learns."""
+    layers = model.bert.config.blocks
+    deepest = deepest_of(transfer, layers, has_head=model.has_head)
     for name, parameter in model.named_parameters():
         encoder_of_frozen = transfer.frozen and name.startswith("bert.encoder.")
         parameter.requires_grad = depth_of(name, layers) <= deepest and not encoder_of_frozen
