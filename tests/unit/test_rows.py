@@ -320,8 +320,6 @@ def test_columns_of_the_training_data_are_known_again(tmp_path: Path):
     pairs = "body,text,sentence2\na,b,c\n"
     assert read(tmp_path, pairs, remembered=kept, labelled=False)[0][0][1:] == ("a", None, None), "no pair was learned"
     assert read(tmp_path, "body\na\n", remembered=kept, labelled=False)[0][0].text == "a", "and that is a header"
-    without = "one short\tx\nanother text of more words\ty\n"
-    assert read(tmp_path, without, "a.tsv", columns=("1", "2"), remembered={"text": "2"}, labelled=False)[0][0].text
     found: dict[str, str] = {}
     read(tmp_path, content, on_columns=found.update)
     assert found == {"text": "text", "label": "label"}
@@ -332,6 +330,8 @@ def test_numbers_of_columns_count_again_only_where_the_answers_are_there_too(tmp
     kept = {"text": "1", "label": "2"}
     assert read(tmp_path, rows, "a.tsv", remembered=kept, labelled=False)[0][3].text == "Sentence number 3."
     assert read(tmp_path, rows, "a.tsv", remembered=kept)[0][3][1:] == ("3", None, "Sentence number 3.")
+    two = "".join(f"{n % 2}\tSentence number {n}.\n" for n in range(20))
+    assert read(tmp_path, two, "a.tsv", remembered={"text": "4", "label": "2"})[0][3].right == "1", "it has no fourth"
 
 
 def test_labels_are_in_the_same_order_always():

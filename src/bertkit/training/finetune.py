@@ -102,7 +102,7 @@ def read_examples(request: FinetuneRequest, max_length: int, notes: list[str]) -
     if not train:
         raise InputError(f"{request.train} has no examples")
     if request.dev is not None:
-        dev = list(kind.read(request.dev, request.reading, notes))
+        dev = list(kind.read(request.dev, replace(request.reading, remembered=columns), notes))
         task = kind.for_examples(train, max_length=max_length, **request.options)
     else:
         task = kind.for_examples(train, max_length=max_length, **request.options)

@@ -98,12 +98,13 @@ def as_in_training(
     table: Table, reading: Reading, given: Mapping[str, str], wanted: Collection[str], notes: list[str]
 ) -> dict[str, str]:
     """The columns a model was trained with: those `wanted` that the table has and that are not `given` otherwise; two
-    texts together or not at all. Numbers of columns say little of another table, unless it has the answers too."""
+    texts together or not at all. Numbers of columns say little of another table: they count only where it has all of
+    them, and the answers too."""
     kept = reading.remembered or {}
-    if not table.header and not reading.labelled:
-        return {}
     names = {part: name.split(",") if part == "endings" else [name] for part, name in kept.items()}
     there = {part for part in names if part in wanted and set(names[part]) <= set(table.columns)} - given.keys()
+    if not table.header and (there != kept.keys() or not reading.labelled):
+        return {}
     texts = kept.keys() & {"text", "pair"}
     if not texts <= there or "pair" in given:
         there -= texts
