@@ -192,6 +192,67 @@ def test_what_is_wrong_is_said_and_nothing_written(
     assert not (tmp_path / "m").exists()
 
 
+def test_a_model_knows_the_columns_that_it_was_trained_with(tmp_path: Path, tiny_folder: Path):
+    rows = [{"start": f"value {n}", "e1": "return", "e2": "import", "which": n % 2, "e3": "class"} for n in range(12)]
+    file, model = tmp_path / "a.jsonl", tmp_path / "model"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    named = ("--text", "start", "--endings", "e1,e2", "--label", "which", "--epochs", 1, "--threads", 1)
+    done = bertkit_command("finetune", "choice", file, "--from", tiny_folder, "--out", model, *named)
+    assert done.returncode == 0, done.stderr
+    kept = json.loads((model / "bertkit.json").read_text())["columns"]
+    assert kept == {"text": "start", "endings": "e1,e2", "label": "which"}
+    done = bertkit_command("evaluate", model, file)
+    assert json.loads(done.stdout)["examples"] == 12, done.stderr
+    assert "as in training, text is 'start', endings is 'e1,e2', label is 'which'" in done.stderr
+    done = bertkit_command("predict", model, file)
+    assert {len(json.loads(line)["probabilities"]) for line in done.stdout.splitlines()} == {2}, done.stderr
+    done = bertkit_command("predict", model, file, "--endings", "e1,e2,e3")
+    assert {len(json.loads(line)["probabilities"]) for line in done.stdout.splitlines()} == {3}, done.stderr
+    manifest = json.loads((model / "bertkit.json").read_text())
+    del manifest["columns"]  # as folders were before
+    (model / "bertkit.json").write_text(json.dumps(manifest))
+    done = bertkit_command("evaluate", model, file, "--text-column", "start", "--endings", "e1,e2")
+    assert done.returncode == 3
+    assert "no column is plainly the right ending" in done.stderr
+    named = ("--text-column", "start", "--endings", "e1,e2", "--label-column", "which")
+    assert json.loads(bertkit_command("evaluate", model, file, *named).stdout)["examples"] == 12
+
+
+def test_what_was_guessed_is_said_before_what_is_wrong(trained: Path, tmp_path: Path, tiny_folder: Path):
+    train, dev = tmp_path / "train.tsv", tmp_path / "dev.tsv"
+    train.write_text("".join(f"{'abcd'[n % 4]}\tSentence number {n}.\t{n % 2}\n" for n in range(40)))
+    dev.write_text("z\tSentence.\t7\n")
+    done = bertkit_command(
+        "finetune", "classify", train, "--dev", dev, "--from", tiny_folder, "--out", tmp_path / "model"
+    )
+    assert done.returncode == 3
+    guessed = done.stderr.index("taken for granted that text is '2', label is '3'")
+    assert guessed < done.stderr.index("as in training, text is '2', label is '3'") < done.stderr.index("the label '7'")
+    (tmp_path / "a.csv").write_text("review,stars\ngood value,good\n ,bad\n")
+    for command in (("evaluate", trained / "model"), ("predict", trained / "model", "--out", tmp_path / "answers")):
+        done = bertkit_command(*command[:2], tmp_path / "a.csv", *command[2:])
+        assert done.returncode == 3
+        assert done.stderr.index("as in training, ") < done.stderr.index("line 3: 'review' is empty")
+        assert done.stderr.count("as in training") == 1
+
+
+def test_what_is_not_read_whole_and_what_is_not_known_is_said_with_its_place(
+    tmp_path: Path, tiny_folder: Path, english: list[str]
+):
+    train = table(tmp_path / "train.tsv", english, 30)
+    with train.open("a") as file:
+        file.write("good value " * 20 + "\tgood\n")
+        file.write("bad import " * 50_000 + "\tbad\n")
+        file.write("\u16a0\u16a2 \u16a6\tgood\n\u16b1\tbad\n")
+    done = bertkit_command(
+        "finetune", "classify", train, "--from", tiny_folder, "--out", tmp_path / "m", "--label", "stars", *QUICK[2:],
+        "--epochs", 1, "--max-length", 32,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert f"the longest is in {train}, line 33" in done.stderr
+    assert "2 of 34 examples have nothing in them that the vocabulary knows, only [UNK]" in done.stderr
+
+
 def test_a_model_that_was_not_fine_tuned_does_not_predict(tiny_folder: Path):
     done = bertkit_command("predict", tiny_folder, "-t", "text")
     assert done.returncode == 2

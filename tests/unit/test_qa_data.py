@@ -260,6 +260,38 @@ def test_what_is_wrong_in_rows_is_said_too(tmp_path: Path, row: dict, message: s
     assert message in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (squad(question(), question("Sweden", number="q2")), "article 1, paragraph 1, question 'q2': the answer"),
+        (squad(question(), {"question": "", "answers": []}), "article 1, paragraph 1, question 2: the question is"),
+        ({"data": [{"paragraphs": []}, {"paragraphs": [{"context": "c"}]}]}, "article 2, paragraph 1: {'context'"),
+        ({"data": [{"question": "Why?", "context": 3, "answers": []}]}, "row 1: the context is 3"),
+        (json.dumps(squad(question()))[:-20], "ends early: copy or download it again"),
+        (json.dumps(squad(question()))[:60], "ends early: copy or download it again"),
+        (json.dumps(squad(question())).replace("answers", 'ans"wers'), "Mend it there"),
+    ],
+)
+def test_a_squad_file_is_told_where_it_is_wrong_and_what_to_do(tmp_path: Path, content: object, message: str) -> None:
+    with pytest.raises(InputError, match=r"questions\.json, ") as raised:
+        read(write(tmp_path, content))
+    assert message in str(raised.value)
+
+
+def test_questions_without_answers_are_refused_with_their_file(tmp_path: Path) -> None:
+    examples = read(write(tmp_path, squad(question(None))))
+    with pytest.raises(InputError, match=r"questions\.json, .*: none of the 1 questions has an answer"):
+        Qa.for_examples(examples)
+
+
+def test_columns_of_questions_that_were_named_are_known_again(tmp_path: Path) -> None:
+    path = write(tmp_path, json.dumps({"q": "Where?", "c": PASSAGE, "a": ["Rollo"]}), "rows.jsonl")
+    kept: dict[str, str] = {}
+    first = read(path, names={"question": "q", "text": "c", "label": "a"}, on_columns=kept.update)
+    assert read(path, remembered=kept) == first
+    assert read(path, remembered=kept, labelled=False)[0].question == "Where?"
+
+
 def test_a_misspelt_column_gets_the_nearest_offered(tmp_path: Path) -> None:
     path = write(tmp_path, json.dumps({"frage": "Why?", "context": "c", "answers": []}), "rows.jsonl")
     with pytest.raises(InputError, match=r"no column 'farge'.*Did you mean 'frage'"):

@@ -12,8 +12,7 @@ import pytest
 from bertkit.errors import InputError, UsageError
 from bertkit.tasks.classify import Classify
 from bertkit.tasks.data.rows import Table, looks_like_data
-from bertkit.tasks.data.split import in_both, split
-from bertkit.tasks.data.texts import TextExample
+from bertkit.tasks.data.texts import TextExample, in_order
 from bertkit.tasks.regress import Regress
 from bertkit.tasks.task import Reading
 
@@ -269,32 +268,78 @@ def test_an_unknown_delimiter_is_refused(tmp_path: Path):
         Table(write(tmp_path / "a.csv", as_csv()), delimiter="colon or so")
 
 
-def test_a_split_has_every_label_in_its_share():
-    examples = [TextExample(str(n), f"text {n}", None, "rare" if n % 10 == 0 else "often") for n in range(200)]
-    train, dev = split(examples, 0.1, 0, kind=Classify.kind)
-    assert len(dev) == 20
-    assert sum(example.right == "rare" for example in dev) == 2
-    assert sorted([*train, *dev], key=lambda e: int(e.place)) == examples
-    assert split(examples, 0.1, 0, kind=Classify.kind) == (train, dev)
-    assert in_both(train, [*dev, train[0]], Classify.content) == 1
+def test_a_row_of_known_names_is_a_header_whatever_stands_below_it(tmp_path: Path):
+    for content in ("text,label\ntext,pos\nb,neg\n", "id,text,label\n1,text,pos\n2,b,neg\n"):
+        examples, notes = read(tmp_path, content)
+        assert [example[1:] for example in examples] == [("text", None, "pos"), ("b", None, "neg")]
+        assert not any("has no header" in note for note in notes)
 
 
-def test_a_label_that_is_there_once_stays_in_training():
-    examples = [TextExample(str(n), f"text {n}", None, "only" if n == 7 else str(n % 2)) for n in range(40)]
-    train, _ = split(examples, 0.2, 3, kind=Classify.kind)
-    assert examples[7] in train
-    with pytest.raises(InputError, match="every label is there once"):
-        split([example._replace(right=example.place) for example in examples], 0.1, 0, kind=Classify.kind)
-    many = [TextExample(str(n), "x", None, n // 2) for n in range(60)]
-    assert len(split(many, 0.1, 0, kind=Classify.kind)[1]) == 6, "a tenth, however many labels there are"
-    with pytest.raises(InputError, match="too few to hold some out"):
-        split(examples[:5], 0.1, 0)
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [
+        ("sentence\tlabel\na b\t1\n", ("text", "label")),
+        ("words in it\tx\na b\t1\n", ("words in it", "x")),
+        ("text\na b\n", ("text",)),
+    ],
+)
+def test_names_for_columns_that_the_file_names_itself_are_refused(
+    tmp_path: Path, content: str, columns: tuple[str, ...]
+):
+    with pytest.raises(InputError, match=r"a\.tsv, line 1: .* are names of columns.*Leave --columns out"):
+        read(tmp_path, content, "a.tsv", columns=columns, labelled=len(columns) > 1)
 
 
-def test_families_stay_together():
-    examples = [TextExample(str(n), f"text {n}", None, n // 4) for n in range(80)]
-    train, dev = split(examples, 0.2, 0, family=lambda example: example.right)
-    assert len(dev) == 16
-    assert not {example.right for example in train} & {example.right for example in dev}
-    with pytest.raises(InputError, match="belong together"):
-        split(examples[:20], 0.2, 0, family=lambda _: "one")
+def test_columns_of_json_lines_are_those_of_all_rows_looked_at(tmp_path: Path):
+    rows = [{"text": "a", "label": "x"}, *({"text": "b", "pair": "c", "label": "y"} for _ in range(20))]
+    content = "".join(json.dumps(row) + "\n" for row in rows)
+    assert Table(write(tmp_path / "a.jsonl", content)).columns == ["text", "label", "pair"]
+    with pytest.raises(InputError, match="line 1: there is no 'pair'"):
+        read(tmp_path, content, "a.jsonl")
+
+
+def test_of_columns_with_equally_few_values_the_label_is_the_one_with_numbers(tmp_path: Path):
+    rows = [f"{'gj04' if n < 30 else 'cj99'}\t{n % 2}\t\tSentence number {n}.\n" for n in range(40)]
+    examples, notes = read(tmp_path, "".join(rows), "cola.tsv")
+    assert {example.right for example in examples} == {"0", "1"}
+    assert "label is '2'" in notes[0]
+    two = [f"{n % 2}\t{n % 3 % 2}\tSentence number {n}.\n" for n in range(40)]
+    with pytest.raises(InputError, match=r"no column is plainly the label.*Name it with --label"):
+        read(tmp_path, "".join(two), "two.tsv")
+
+
+def test_columns_of_the_training_data_are_known_again(tmp_path: Path):
+    content = "text,body,kind,label\na,b,c,d\n"
+    kept = {"text": "body", "label": "kind"}
+    examples, notes = read(tmp_path, content, remembered=kept)
+    assert examples[0][1:] == ("b", None, "c")
+    assert "as in training, text is 'body', label is 'kind'" in notes[0]
+    assert read(tmp_path, content, remembered=kept, names={"text": "text"})[0][0][1:] == ("a", None, "c")
+    assert read(tmp_path, content, remembered={"text": "other"})[0][0][1:] == ("a", None, "d"), "it is not there"
+    assert read(tmp_path, content, remembered={"text": "body", "pair": "other"})[0][0].text == "a", "both or none"
+    pairs = "body,text,sentence2\na,b,c\n"
+    assert read(tmp_path, pairs, remembered=kept, labelled=False)[0][0][1:] == ("a", None, None), "no pair was learned"
+    assert read(tmp_path, "body\na\n", remembered=kept, labelled=False)[0][0].text == "a", "and that is a header"
+    found: dict[str, str] = {}
+    read(tmp_path, content, on_columns=found.update)
+    assert found == {"text": "text", "label": "label"}
+
+
+def test_numbers_of_columns_count_again_only_where_the_answers_are_there_too(tmp_path: Path):
+    rows = "".join(f"{n}\tSentence number {n}.\n" for n in range(20))
+    kept = {"text": "1", "label": "2"}
+    assert read(tmp_path, rows, "a.tsv", remembered=kept, labelled=False)[0][3].text == "Sentence number 3."
+    assert read(tmp_path, rows, "a.tsv", remembered=kept)[0][3][1:] == ("3", None, "Sentence number 3.")
+    two = "".join(f"{n % 2}\tSentence number {n}.\n" for n in range(20))
+    assert read(tmp_path, two, "a.tsv", remembered={"text": "4", "label": "2"})[0][3].right == "1", "it has no fourth"
+
+
+def test_labels_are_in_the_same_order_always():
+    assert in_order({"10", "9", "1.5"}) == ("1.5", "9", "10")
+    assert in_order({"1", "1.0", "01"}) == ("01", "1", "1.0")
+    assert in_order({"nan", "1", "0.5"}) == ("0.5", "1", "nan")
+
+
+def test_a_whole_number_is_one_label_however_a_table_writes_it(tmp_path: Path):
+    examples, _ = read(tmp_path, "text,label\na,1\nb,1.0\nc,-0.0\nd,1.50\ne,v1.0\n")
+    assert [example.right for example in examples] == ["1", "1", "0", "1.50", "v1.0"]

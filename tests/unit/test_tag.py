@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gzip
+import io
 import itertools
 import json
 from collections.abc import Iterable
@@ -262,6 +263,62 @@ def test_the_user_says_what_a_line_is(tmp_path: Path) -> None:
 def test_texts_in_json_are_split(tmp_path: Path) -> None:
     path = written(tmp_path, '{"text": "In 北京 now"}\n', "data.jsonl")
     assert read(path, labelled=False)[0].words == ("In", "北", "京", "now")
+
+
+def test_text_with_a_tag_for_each_character(tmp_path: Path) -> None:
+    row = json.dumps({"text": "我爱北京", "tags": ["O", "O", "B-LOC", "I-LOC"]})
+    notes: list[str] = []
+    (example,) = read(written(tmp_path, row, "data.jsonl"), notes)
+    assert example[1:] == (tuple("我爱北京"), ("O", "O", "B-LOC", "I-LOC"))
+    assert "the words are in 'text'" in notes[0]
+    by_words = json.dumps({"text": "我 爱 北京", "tags": ["O", "O", "B-LOC"]})
+    assert read(written(tmp_path, by_words, "data.jsonl"))[0].words == ("我", "爱", "北京")
+    with pytest.raises(InputError, match=r"1 words, .* and 2 tags"):
+        read(written(tmp_path, row.replace('"O", "O", ', ""), "data.jsonl"))
+
+
+@pytest.mark.parametrize("name", ["data.tsv", "data.tab", "data.csv"])
+def test_a_table_of_sentences_is_read_by_its_names(tmp_path: Path, name: str) -> None:
+    between = "," if name == "data.csv" else "\t"
+    path = written(tmp_path, "id,text\n1,EU rejects it\n2,EU is\n".replace(",", between), name)
+    assert [example.words for example in read(path, labelled=False)] == [("EU", "rejects", "it"), ("EU", "is")]
+    path = written(tmp_path, "words,tags\nNew York,B-LOC I-LOC\n".replace(",", between), name)
+    assert read(path)[0][1:] == (("New", "York"), ("B-LOC", "I-LOC"))
+    path = written(tmp_path, "a,body\n1,EU\n".replace(",", between), name)
+    assert read(path, labelled=False, names={"text": "body"})[0].words == ("EU",)
+    assert read(path, labelled=False, remembered={"text": "body"})[0].words == ("EU",)
+
+
+def test_a_table_of_sentences_may_come_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"id\ttext\n1\tEU rejects it\n")))
+    assert read("-", labelled=False, file_format="tsv")[0].words == ("EU", "rejects", "it")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("Text\tO\nis\tO\nlong\tO\n", [("Text", "is", "long")]),
+        ("Text\tNN\nis\tVB\n", [("Text", "is")]),
+        ("Words\n\nare\nhere\n", [("Words",), ("are", "here")]),
+    ],
+)
+def test_a_word_a_line_with_tabs_is_no_table_and_that_is_said(
+    tmp_path: Path, content: str, words: list[tuple[str, ...]]
+) -> None:
+    notes: list[str] = []
+    path = written(tmp_path, content, "data.tsv")
+    assert [example.words for example in read(path, notes, labelled=False)] == words
+    assert "taken for a word a line" in notes[0]
+    assert [example.words for example in read(path, notes, labelled=False, file_format="conll")] == words
+    assert len(notes) == 1, "who says what it is need not be told"
+
+
+def test_columns_by_number_are_known_again_where_they_are(tmp_path: Path) -> None:
+    path = written(tmp_path, CONLL)
+    kept: dict[str, str] = {}
+    first = read(path, names={"text": "1", "label": "2"}, on_columns=kept.update)
+    assert read(path, remembered=kept) == first
+    assert read(written(tmp_path, "EU\nis\n\nhere\n"), remembered={"text": "2"}, labelled=False)[0].words[0] == "EU"
 
 
 def test_python_values() -> None:

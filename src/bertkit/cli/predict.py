@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -39,6 +40,7 @@ Question = Annotated[
     str | None,
     typer.Option("--question-column", help="qa: the column with the question; --text-column has the passage."),
 ]
+Endings = Annotated[str | None, typer.Option(help="choice: the columns with the endings, as a,b,c.")]
 
 
 def predict(
@@ -63,6 +65,7 @@ def predict(
     question_column: Question = None,
     long: Long = None,
     no_answer: NoAnswer = None,
+    endings: Endings = None,
     delimiter: Delimiter = None,
     columns: Columns = None,
     file_format: TaskFormat = None,
@@ -77,7 +80,8 @@ def predict(
 
     Reads and writes as a stream, so files of any size work in little memory. With --out, a file is first looked through
     for what is wrong with it, and a command that was killed goes on where it was when it is given again. Of plain text
-    every line is an input; where a model tags words, a blank line gets an answer without words.
+    every line is an input; where a model tags words, a blank line gets an answer without words. Columns that are not
+    named are those of the training data, where the file has them; else they are guessed, and that is said.
 
     \b
     bertkit predict MODEL reviews.csv -o answers.jsonl
@@ -89,11 +93,20 @@ def predict(
     given = (text or [], pair or [], question or [], ending or [])
     check_given(source, *given)
     reading = _reading(
-        file_format, delimiter, columns, encoding, text_column, pair_column, labelled=False, question=question_column
+        file_format,
+        delimiter,
+        columns,
+        encoding,
+        text_column,
+        pair_column,
+        labelled=False,
+        question=question_column,
+        endings=endings,
     )
     if out is not None and out.is_dir():
         raise UsageError(f"{out} is a folder", "Name a file for the answers.")
     predictor = _open(model, device, precision, threads, ignore_config_key, long=long, no_answer=no_answer)
+    reading = _as_in_training(reading, model, ignore_config_key)
     if text:
         for answer in predictor.stream(inputs_of(predictor.task, *given)):
             _show(answer)
@@ -119,6 +132,7 @@ def evaluate(
     text: Text = None,
     pair: Pair = None,
     question: Question = None,
+    endings: Endings = None,
     label: Annotated[str | None, typer.Option("--label-column", help="The column with the label.")] = None,
     score: Annotated[
         str | None, typer.Option("--score-column", help="regress, embed: the column with the number.")
@@ -136,7 +150,9 @@ def evaluate(
 ) -> None:
     """How good a fine-tuned model is on labelled examples.
 
-    For qa, a model may say that there is no answer if some questions of the file have none, unless --always-answer.
+    Columns that are not named are those of the training data, where the file has them; else they are guessed, and that
+    is said. For qa, a model may say that there is no answer if some questions of the file have none, unless
+    --always-answer.
 
     \b
     bertkit evaluate MODEL test.csv
@@ -152,15 +168,16 @@ def evaluate(
         label=label,
         score=score,
         question=question,
+        endings=endings,
     )
     predictor = _open(model, device, precision, threads, ignore_config_key, long=long, no_answer=no_answer)
+    reading = _as_in_training(reading, model, ignore_config_key)
     task, notes = predictor.scorer.task, []  # type: Any, list[str]
-    examples = list(task.read(source, reading, notes))
-    if examples and no_answer is None:
-        predictor.scorer.task = task.measured_on(examples)
-        notes += [remark for remark in predictor.scorer.task.remarks if remark not in task.remarks]
-    for message in notes:
-        note(message)
+    with _saying(notes):
+        examples = list(task.read(source, reading, notes))
+        if examples and no_answer is None:
+            predictor.scorer.task = task.measured_on(examples)
+            notes += [remark for remark in predictor.scorer.task.remarks if remark not in task.remarks]
     if not examples:
         raise InputError(f"{source} has no examples")
     task.check(examples)
@@ -186,6 +203,7 @@ def _reading(
     label: str | None = None,
     score: str | None = None,
     question: str | None = None,
+    endings: str | None = None,
 ) -> Reading:
     from bertkit.tasks.task import Reading
 
@@ -194,7 +212,7 @@ def _reading(
         delimiter=delimiter,
         columns=tuple(columns.split(",")) if columns else None,
         encoding=encoding,
-        names=names_given(text=text, pair=pair, label=label, score=score, question=question),
+        names=names_given(text=text, pair=pair, label=label, score=score, question=question, endings=endings),
         labelled=labelled,
     )
 
@@ -235,12 +253,30 @@ def _open(
     return predictor
 
 
+def _as_in_training(reading: Reading, model: str, ignore_keys: list[str] | None) -> Reading:
+    from bertkit.interop.fine_tuned import columns_of
+    from bertkit.interop.folder import ModelFolder
+    from bertkit.interop.hub import find_folder
+
+    folder = ModelFolder(find_folder(model), ignore_config_keys=ignore_keys or ())
+    return replace(reading, remembered=columns_of(folder))
+
+
+@contextmanager
+def _saying(notes: list[str]) -> Iterator[None]:
+    """What was noted in the block is said after it, and before what is wrong."""
+    try:
+        yield
+    finally:
+        for message in notes:
+            note(message)
+
+
 def _told(examples: Iterator[Any], notes: list[str]) -> Iterator[Any]:
     """The examples; what was guessed about their columns is said before the first, what was odd after the last."""
-    first = list(islice(examples, 1))
+    with _saying(notes):
+        first = list(islice(examples, 1))
     before = len(notes)
-    for message in notes:
-        note(message)
     yield from first
     yield from examples
     for message in notes[before:]:
@@ -255,12 +291,13 @@ def _check(predictor: TaskPredictor, source: str, reading: Reading, out: Path, o
     refuse(out, overwrite=overwrite)
     if source == "-" or part_of(out).exists():
         return
-    task = predictor.scorer.task
-    with progress("checking", size_of(source)) as (read, done):
-        for number, example in enumerate(task.read(source, replace(reading, on_read=read), [])):
+    task, notes = predictor.scorer.task, []  # type: Any, list[str]
+    with _saying(notes), progress("checking", size_of(source)) as (read, done):
+        for number, example in enumerate(task.read(source, replace(reading, on_read=read), notes)):
             if number == 0:
                 task.encode([example], predictor.scorer.tokenizer)
             done(1)
+        notes.clear()  # they are said again when the file is read for its answers
 
 
 def _to_file(
@@ -292,7 +329,7 @@ def _to_file(
 
 def _identity(source: str, reading: Reading, precision: str) -> dict[str, Any]:
     """What half-written answers must have in common with the command that would go on with them."""
-    how = {name: value for name, value in vars(reading).items() if name != "on_read"}
+    how = {name: value for name, value in vars(reading).items() if not callable(value)}
     if source == "-" or not Path(source).is_file():  # a stream cannot be known again
         where: dict[str, Any] = {"input": source, "started": time.time_ns()}
     else:

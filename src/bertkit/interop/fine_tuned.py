@@ -40,10 +40,11 @@ def save_fine_tuned(
     *,
     metrics: Mapping[str, float],
     provenance: Mapping[str, Any],
+    columns: Mapping[str, str] | None = None,
     files: Mapping[str, str | bytes] | None = None,
     overwrite: bool = False,
 ) -> None:
-    """`files` are put beside: a report, a picture."""
+    """`columns` are those of the training data; `files` are put beside: a report, a picture."""
     tensors = {name.replace("dense.", f"{task.head_name}."): tensor for name, tensor in model.head_tensors().items()}
     config: dict[str, Any] = {}
     if task.labels:
@@ -67,6 +68,7 @@ def save_fine_tuned(
             "labels": list(task.labels) or None,
             "task_facts": task.facts(),
             "head": model.shape.to_json(),
+            "columns": dict(columns or {}),
         },
         files=beside,
     )
@@ -104,6 +106,12 @@ def load_fine_tuned(folder: ModelFolder) -> LoadedTask:
             )
     model.load_state_dict({**{f"bert.{k}": v for k, v in bert.state_dict().items()}, **tensors}, assign=True)
     return LoadedTask(model.eval(), task, [])
+
+
+def columns_of(folder: ModelFolder) -> dict[str, str]:
+    """In which columns the training data had the parts of an example; older folders and those of others do not say."""
+    kept = folder.manifest.get("columns")
+    return {str(part): str(name) for part, name in kept.items()} if isinstance(kept, dict) else {}
 
 
 def _head_tensors(folder: ModelFolder) -> dict[str, Tensor]:

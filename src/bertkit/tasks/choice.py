@@ -18,7 +18,7 @@ from torch import Tensor
 from bertkit.errors import InputError, nearest, shortened
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.columns import LOOK_AT, require_columns, require_parts, shown
+from bertkit.tasks.data.columns import LOOK_AT, as_in_training, require_columns, require_parts, shown
 from bertkit.tasks.data.rows import Row, Table
 from bertkit.tasks.data.texts import TextExample, read_table, text_of
 from bertkit.tasks.encoding import encode_texts
@@ -58,7 +58,7 @@ class MultipleChoice(Task[ChoiceExample]):
 
     @classmethod
     def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[ChoiceExample]:
-        table = read_table(path, reading)
+        table = read_table(path, reading, {*PREMISES, *LISTS, *ANSWERS})
         first = list(islice(table, LOOK_AT))
         columns = _find_columns(table, first, reading, notes)
         yield from (_example(row, columns) for row in chain(first, table))
@@ -188,6 +188,8 @@ def _find_columns(table: Table, rows: Sequence[Row], reading: Reading, notes: li
     given = dict(reading.names or {})
     require_parts(given, ("text", "endings", "label"))
     require_columns(table, [each for name in given.values() for each in name.split(",")])
+    wanted = ("text", "endings", "label") if reading.labelled else ("text", "endings")
+    given = {**as_in_training(table, reading, given, wanted, notes), **given}
     lowered = {name.lower(): name for name in table.columns}
     premise = given.get("text") or next((lowered[name] for name in PREMISES if name in lowered), None)
     endings = given["endings"].split(",") if "endings" in given else [n for n in table.columns if ENDINGS.fullmatch(n)]
@@ -214,6 +216,8 @@ def _find_columns(table: Table, rows: Sequence[Row], reading: Reading, notes: li
             f" {premise!r}, the endings are {', '.join(map(repr, endings))}"
             + (f", the right one is {right!r}" if reading.labelled else "")
         )
+    found = {"text": premise, "endings": ",".join(endings), "label": right}
+    reading.on_columns({part: name for part, name in found.items() if name is not None})
     return _Columns(premise, endings, right if reading.labelled else None)
 
 

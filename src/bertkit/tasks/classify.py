@@ -99,9 +99,8 @@ class Classify(TextTask):
                         f"{nearest(label, self.classes)} There are: {there}.".strip(),
                     )
 
-    @staticmethod
-    def kind(example: TextExample) -> Hashable:
-        return str(example.right)
+    def kinds(self, example: TextExample) -> tuple[Hashable, ...]:
+        return tuple(_as_labels(example.right, self.multi_label))
 
     @property
     def main_metric(self) -> str:

@@ -98,7 +98,7 @@ class Qa(Task[QaExample]):
     def for_examples(cls, examples: Sequence[QaExample], **options: Any) -> Self:
         if not any(example.answers for example in examples):
             raise InputError(
-                f"none of the {len(examples):,} questions has an answer",
+                f"{examples[0].place}: none of the {len(examples):,} questions has an answer",
                 "Training needs some that their passage tells.",
             )
         return cls(**{"no_answer": any(not example.answers for example in examples), **options})

@@ -88,8 +88,12 @@ class Reading:
     """Which column a part of an example is in: {"text": "review", "label": "stars"}."""
     labelled: bool = True
     """Whether what is right is there too: not when predicting."""
+    remembered: Mapping[str, str] | None = None
+    """The columns that a model was trained with: they count where a file has them and the user names no others."""
     on_read: Callable[[int], None] = lambda _: None
     """Told the bytes as they leave the disk."""
+    on_columns: Callable[[Mapping[str, str]], None] = lambda _: None
+    """Told which column each part was found in."""
 
 
 class Task(ABC, Generic[E]):
@@ -245,9 +249,8 @@ class Task(ABC, Generic[E]):
         """The input of an example, without what is right: equal for two rows that say the same."""
         return repr(example)
 
-    @staticmethod
-    def kind(example: E) -> Hashable:  # noqa: ARG004
-        """What a split should have in equal shares on both sides."""
+    def kinds(self, example: E) -> tuple[Hashable, ...] | None:  # noqa: ARG002
+        """What a split should have in equal shares on both sides: the labels of an example."""
         return None
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from bertkit.report.fit_page import FitFacts, draw_confusion, fit_page
 from bertkit.tasks import task_called
 from bertkit.tasks.data.split import in_both, split
 from bertkit.tasks.task import Reading, Task, Unit
+from bertkit.text.tokenizer import Tokenizer
 from bertkit.training.findings import findings
 from bertkit.training.fit import FitSettings, Fitted, FitWatcher, check_batch, fit, require_finite
 from bertkit.training.transfer import deepest_of
@@ -68,6 +69,8 @@ class Examples:
     task: Task[Any]
     train: list[Any]
     dev: list[Any]
+    columns: dict[str, str]
+    """Where the training data has the parts of an example, for the model to know them again."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +99,16 @@ class FinetuneWatcher(FitWatcher):
 def read_examples(request: FinetuneRequest, max_length: int, notes: list[str]) -> Examples:
     """Read and check everything before a model is loaded."""
     kind = task_called(request.task)
-    train = list(kind.read(request.train, request.reading, notes))
+    columns: dict[str, str] = {}
+    train = list(kind.read(request.train, replace(request.reading, on_columns=columns.update), notes))
     if not train:
         raise InputError(f"{request.train} has no examples")
     if request.dev is not None:
-        dev = list(kind.read(request.dev, request.reading, notes))
+        dev = list(kind.read(request.dev, replace(request.reading, remembered=columns), notes))
         task = kind.for_examples(train, max_length=max_length, **request.options)
     else:
         task = kind.for_examples(train, max_length=max_length, **request.options)
-        train, dev = _held_out(kind, train, request, notes)
+        train, dev = _held_out(task, train, request, notes)
     task.check(dev)
     task = task.measured_on(dev)
     notes += task.remarks
@@ -112,24 +116,54 @@ def read_examples(request: FinetuneRequest, max_length: int, notes: list[str]) -
         notes.append(
             f"{twice:,} of the {len(dev):,} dev examples are in the training data too, so the score is too good"
         )
-    return Examples(task, train, dev)
+    return Examples(task, train, dev, columns)
 
 
 def _held_out(
-    kind: type[Task[Any]], examples: list[Any], request: FinetuneRequest, notes: list[str]
+    task: Task[Any], examples: list[Any], request: FinetuneRequest, notes: list[str]
 ) -> tuple[list[Any], list[Any]]:
-    by_kind = kind.kind(examples[0]) is not None
-    by_family = kind.family(examples[0]) is not None
+    by_kind = task.kinds(examples[0]) is not None
+    by_family = task.family(examples[0]) is not None
     train, dev = split(
         examples,
         request.dev_share,
         request.seed,
-        kind=kind.kind if by_kind else None,
-        family=kind.family if by_family else None,
+        kinds=(lambda example: task.kinds(example) or ()) if by_kind else None,
+        family=task.family if by_family else None,
+        source=request.train,
     )
-    how = ", each label with its share" if by_kind else ", what belongs together on one side" if by_family else ""
+    how = ", what belongs together on one side" if by_family else ""
+    if by_kind:
+        several = any(len(task.kinds(example) or ()) > 1 for example in examples)
+        missing = len(task.labels) - len({kind for example in dev for kind in task.kinds(example) or ()})
+        how = f", each label with {'about ' if several else ''}its share"
+        if missing:
+            how = f", labels by their share: {missing:,} of {len(task.labels):,} are too rare to have one"
     notes.append(f"no --dev: {len(dev):,} of {len(examples):,} examples are held out{how}")
     return train, dev
+
+
+def _not_understood(examples: Examples, encoded: Sequence[Unit], tokenizer: Tokenizer) -> Iterator[str]:
+    """What the model does not read whole, and what it can make nothing of."""
+    task, both = examples.task, [*examples.train, *examples.dev]
+    cut = [example for example, its in zip(both, encoded, strict=True) if not all(each.whole for each in its)]
+    if cut:
+        longest = max(cut, key=lambda example: len(repr(task.content(example))))
+        yield (
+            f"{len(cut):,} of {len(both):,} examples are longer than {task.max_length} tokens and are not read whole"
+            f" (classify, regress: see --long); the longest is in {longest.place}"
+        )
+    specials = {tokenizer.cls_id, tokenizer.sep_id, *([tokenizer.unk_id] if "unk" in tokenizer.specials else [])}
+    unknown = [
+        example
+        for example, its in zip(both, encoded, strict=True)
+        if all(specials.issuperset(each.ids) for each in its)
+    ]
+    if unknown:
+        yield (
+            f"{len(unknown):,} of {len(both):,} examples have nothing in them that the vocabulary knows, only [UNK];"
+            f" the first is in {unknown[0].place}"
+        )
 
 
 def finetune(
@@ -151,19 +185,18 @@ def finetune(
     if max_length is not None and not 8 <= max_length <= longest:
         raise UsageError(f"a length of {max_length} tokens", f"It can be 8 to {longest}, which the model can read.")
     notes: list[str] = []
-    examples = read_examples(request, max_length or min(task_called(request.task).usual_length, longest), notes)
+    try:
+        examples = read_examples(request, max_length or min(task_called(request.task).usual_length, longest), notes)
+    finally:  # what was guessed may be why something is wrong
+        for note in notes:
+            watcher.said(note)
     watcher.began(examples)
-    for note in notes:
-        watcher.said(note)
     device = devices.apply(machine)
     encoded = examples.task.encode(examples.train, tokenizer)
     dev = examples.task.encode(examples.dev, tokenizer)
-    if cut := sum(not all(each.whole for each in its) for its in (*encoded, *dev)):
-        notes.append(
-            f"{cut:,} of {len(encoded) + len(dev):,} examples are longer than {examples.task.max_length} tokens and are"
-            " not read whole (classify, regress: see --long)"
-        )
-        watcher.said(notes[-1])
+    for note in _not_understood(examples, [*encoded, *dev], tokenizer):
+        notes.append(note)
+        watcher.said(note)
     units = [unit for features in encoded for unit in examples.task.units(features)]
     config = folder.config
     settings = FitSettings.usual(width=config.hidden_size, units=len(units), family=config.family, **request.change)
@@ -225,6 +258,7 @@ def finetune(
         tokenizer,
         metrics=fitted.best.metrics,
         provenance={**provenance, "scores_of_seeds": scores},
+        columns=examples.columns,
         files=files,
         overwrite=overwrite,
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from bertkit.errors import InputError, UsageError, nearest, shortened
 from bertkit.tasks.data.rows import Row, Table
+from bertkit.tasks.task import Reading
 
 LOOK_AT = 1000
 """So many rows are looked at to guess by what is in them."""
@@ -93,6 +94,26 @@ def find_columns(
     return {**found, **guessed}
 
 
+def as_in_training(
+    table: Table, reading: Reading, given: Mapping[str, str], wanted: Collection[str], notes: list[str]
+) -> dict[str, str]:
+    """The columns a model was trained with: those `wanted` that the table has and that are not `given` otherwise; two
+    texts together or not at all. Numbers of columns say little of another table: they count only where it has all of
+    them, and the answers too."""
+    kept = reading.remembered or {}
+    names = {part: name.split(",") if part == "endings" else [name] for part, name in kept.items()}
+    there = {part for part in names if part in wanted and set(names[part]) <= set(table.columns)} - given.keys()
+    if not table.header and (there != kept.keys() or not reading.labelled):
+        return {}
+    texts = kept.keys() & {"text", "pair"}
+    if not texts <= there or "pair" in given:
+        there -= texts
+    found = {part: name for part, name in kept.items() if part in there}
+    if found:
+        notes.append(f"{table.source.name}: as in training, {_listed(found)}")
+    return found
+
+
 def require_columns(table: Table, names: Iterable[str]) -> None:
     for name in names:
         if name not in table.columns:
@@ -121,13 +142,16 @@ def _told(table: Table, guessed: Mapping[str, str]) -> str:
     name, first = table.source.name, shortened(", ".join(table.first_line))
     if not table.header and len(table.columns) == 1:
         return f"{name}: the first line, {first}, is taken for a text; if it is the column's name, name the column"
-    taken = ", ".join(f"{part} is {column!r}" for part, column in guessed.items())
-    told = f"{name}{'' if table.header else ' has no header'}: taken for granted that {taken}"
+    told = f"{name}{'' if table.header else ' has no header'}: taken for granted that {_listed(guessed)}"
     if table.header and table.first_line and not {column.strip().lower() for column in table.columns} & KNOWN:
         told += (
             f"; the first line, {first}, is taken for the names of columns: if it is a row, name them with --columns"
         )
     return told
+
+
+def _listed(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"{part} is {column!r}" for part, column in columns.items())
 
 
 def _refuse_half_a_pair(table: Table, pairs: Sequence[tuple[str, str]]) -> None:
@@ -157,7 +181,7 @@ def _by_name(part: str, names: Sequence[str]) -> str | None:
 
 def _by_content(missing: Sequence[str], table: Table, rows: Sequence[Row], taken: Mapping[str, str]) -> dict[str, str]:
     """The longest and most different texts are the text; what has the fewest different values, and one in every row, is
-    the label."""
+    the label: of equally few, numbers. What leaves a choice is not guessed."""
     found: dict[str, str] = {}
     for part in missing:
         left = [name for name in table.columns if name not in (*taken.values(), *found.values())]
@@ -167,16 +191,22 @@ def _by_content(missing: Sequence[str], table: Table, rows: Sequence[Row], taken
             if heaviest is not None and weights[heaviest] > 0:
                 found[part] = heaviest
         elif part in ("label", "score"):
-            kinds = {name: {str(row.values.get(name)).strip() for row in rows} for name in left}
+            kinds = {name: {_as_cell(row.values.get(name)) for row in rows} for name in left}
             full = {name: len(values) for name, values in kinds.items() if "" not in values and len(values) > 1}
             if part == "score":
                 full = {name: count for name, count in full.items() if all(map(_is_number, kinds[name]))}
-            fewest = min(full, key=full.__getitem__, default=None)
-            if fewest is not None and (part == "score" or full[fewest] <= max(2, len(rows) // 5)):
-                found[part] = fewest
+            few = max(2, len(rows) // 5) if part == "label" else len(rows)
+            ranks = {name: (its, not all(map(_is_number, kinds[name]))) for name, its in full.items() if its <= few}
+            best = [name for name, rank in ranks.items() if rank == min(ranks.values())]
+            if len(best) == 1:
+                found[part] = best[0]
     if {"text", "pair"} <= found.keys():  # both only guessed: the first is the one that stands first
         found["text"], found["pair"] = sorted((found["text"], found["pair"]), key=table.columns.index)
     return found
+
+
+def _as_cell(value: Any) -> str:
+    return "" if value is None else str(value).strip()
 
 
 def _is_number(value: str) -> bool:

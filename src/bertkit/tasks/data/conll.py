@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, islice, pairwise
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -19,18 +20,20 @@ from bertkit.corpus.reading.readers import Problem, ReadOptions, Source, find_so
 from bertkit.corpus.reading.types import decoded
 from bertkit.errors import InputError, UsageError, shortened
 from bertkit.tasks.data.columns import require_parts
-from bertkit.tasks.data.rows import Table, delimiter_called, unreadable
-from bertkit.tasks.data.tagged_rows import TEXTS, WORDS, record_sentences, split_words
+from bertkit.tasks.data.rows import beginning_of, delimiter_called, unreadable
+from bertkit.tasks.data.tagged_rows import TAGS, TEXTS, WORDS, record_sentences, split_words
+from bertkit.tasks.data.texts import read_table
 from bertkit.tasks.schemes import IOB1, IOB2, PLAIN, is_broken, recognise, to_iob2
 from bertkit.tasks.task import Reading
 from bertkit.text.chinese import HAN
 
 CONLL, TEXT = "conll", "text"
-OF_COLUMNS = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".bioes", ".tsv", ".tab")
+OF_COLUMNS = (".conll", ".conllu", ".iob", ".iob2", ".bio", ".bioes")
 NEW_DOCUMENT = "-DOCSTART-"
 LOOK_AT = 1000
 """So many lines are looked at to tell columns from sentences."""
 LONGEST_HAN_WORD = 4
+NAMES = frozenset((*WORDS, *TEXTS, *TAGS))
 OTHER_NAMES = ("word", "words", "tag", "tags")
 _TAG = re.compile(r"O|[BIESLUM]-\S+")
 _RANGE = re.compile(r"\d+[-.]\d+")
@@ -91,17 +94,9 @@ def _sentences(
             return sentence.places if word is None else f"{sentence.places}, word {word + 1}"
         return place(source, sentence.places[word or 0])
 
-    if source.format in ("jsonl", "csv", "parquet"):
-        table = Table(
-            path,
-            file_format=source.format,
-            delimiter=reading.delimiter,
-            columns=reading.columns,
-            encoding=reading.encoding,
-            known={*WORDS, *TEXTS, *(name.lower() for name in (reading.names or {}).values())},
-            on_read=reading.on_read,
-        )
-        records = record_sentences(table, reading.names or {}, reading.labelled, notes)
+    if source.format in ("jsonl", "csv", "parquet") or _is_table(source, reading):
+        table = read_table(path, replace(reading, file_format=source.format), NAMES, may_be_texts=True)
+        records = record_sentences(table, reading, notes)
         return (Sentence(words, tags, its_place) for its_place, words, tags in records), where
     lines = _lines(source, reading)
     first = list(islice(lines, LOOK_AT))
@@ -113,7 +108,8 @@ def _sentences(
     else:
         raise _no_sentence(source.name)
     if _is_in_columns(source, reading, first, notes):
-        return _Columns(source, reading).sentences(chain(first, lines)), where
+        columns = [len(line.text.split()) for line in first if line.text.strip()][-1]
+        return _Columns(source, reading, columns).sentences(chain(first, lines)), where
     # A blank line is a sentence too, of no words: answers and lines stay in step.
     split = ((line, split_words(line.text)) for line in chain(first, lines))
     return (Sentence(words, None, [line.number] * max(1, len(words))) for line, words in split), where
@@ -144,9 +140,36 @@ def _lines(source: Source, reading: Reading) -> Iterator[Line]:
         yield from map(Line._make, enumerate(text.removesuffix("\n").split("\n"), cut.first_line))
 
 
+def _is_table(source: Source, reading: Reading) -> bool:
+    """Whether a TSV file has a sentence a row, and not a word a line: its first line has names of columns, the user's
+    or usual ones, and no blank line is between others. Where but one usual name is there, it may be a word: then there
+    must be spaces in its column."""
+    if source.format != "tsv" or reading.file_format == CONLL:
+        return False
+    if reading.columns:
+        return True
+    first = beginning_of(source, reading.encoding).strip().split("\n")
+    delimiter = delimiter_called(reading.delimiter) if reading.delimiter else "\t"
+    rows = [line.removesuffix("\r").split(delimiter) for line in first]
+    if len(rows) < 2 or not all(line.strip() for line in first) or any(map(_TAG.fullmatch, rows[0])):
+        return False
+    header = [cell.strip().lower() for cell in rows[0]]
+    named = {name.lower() for name in (*(reading.names or {}).values(), *(reading.remembered or {}).values())}
+    known = [number for number, cell in enumerate(header) if cell in NAMES]
+    if named & set(header) or len(known) == len(header):
+        return True
+    return any(" " in row[number].strip() for row in rows[1:] for number in known if number < len(row))
+
+
 def _is_in_columns(source: Source, reading: Reading, first: Sequence[Line], notes: list[str]) -> bool:
     """Whether a line is a word; else it is a sentence, which only a file without tags can have."""
-    if reading.labelled or reading.file_format in (CONLL, "tsv") or set(_suffixes(source)) & set(OF_COLUMNS):
+    if reading.labelled or reading.file_format == CONLL or set(_suffixes(source)) & set(OF_COLUMNS):
+        return True
+    if source.format == "tsv":
+        notes.append(
+            f"{source.name}: taken for a word a line; for a table with a sentence a row, name the columns in its first"
+            " line, or with --columns; for a sentence a line, say --format text"
+        )
         return True
     if reading.file_format == TEXT or not looks_like_columns([line.text for line in first]):
         return False
@@ -176,11 +199,13 @@ def looks_like_columns(lines: Sequence[str]) -> bool:
 
 
 class _Columns:
-    def __init__(self, source: Source, reading: Reading) -> None:
+    def __init__(self, source: Source, reading: Reading, columns: int) -> None:
+        """`columns` is how many a line has."""
         self.source, self.labelled = source, reading.labelled
         self.universal = ".conllu" in _suffixes(source)
         """CoNLL-U: comments, lines for words that are two, the word second and its part of speech fourth."""
-        names = reading.names or {}
+        names = reading.names or _numbers(reading.remembered or {}, columns)
+        reading.on_columns(reading.names or {})
         self.word = _number(names, ("word", "words", "text")) or (2 if self.universal else 1)
         self.tag = _number(names, ("tag", "tags", "label")) or (4 if self.universal else None)
         self.delimiter = delimiter_called(reading.delimiter) if reading.delimiter else None
@@ -233,6 +258,12 @@ class _Columns:
 def _suffixes(source: Source) -> list[str]:
     """The last two: one may be of a compression."""
     return [suffix.lower() for suffix in PurePath(source.path).suffixes[-2:]]
+
+
+def _numbers(remembered: Mapping[str, str], columns: int) -> dict[str, str]:
+    """The columns a model was trained with, if they are numbers and so many are there."""
+    numbers = all(name.isdecimal() and int(name) <= columns for name in remembered.values())
+    return dict(remembered) if numbers else {}
 
 
 def _number(names: Mapping[str, Any], parts: Sequence[str]) -> int | None:

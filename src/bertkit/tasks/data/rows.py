@@ -1,8 +1,8 @@
 """Rows of a table with all their columns: CSV, TSV, JSON lines or Parquet, compressed or not, one after the other.
 
 What is wrong is an InputError that names file, line, value and remedy. A table whose first line looks like data has no
-header; its columns are then called 1, 2, 3 ... In a table of one column a name and a text look alike:
-there the first line is a header only if it is a name that is known.
+header, unless it is made of names that are known; its columns are then called 1, 2, 3 ... In a table of one column a
+name and a text look alike: there the first line is a header only if it is a name that is known.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from bertkit.corpus.reading.blocks import cut_text
-from bertkit.corpus.reading.decompress import open_bytes
-from bertkit.corpus.reading.encoding import as_utf8
+from bertkit.corpus.reading.decompress import ByteStream, decompressed, open_bytes, peek_stdin
+from bertkit.corpus.reading.encoding import HEAD, as_utf8
 from bertkit.corpus.reading.readers import STDIN, NotText, Problem, ReadOptions, Source, cut_blocks, find_sources, place
 from bertkit.corpus.reading.records import json_object
 from bertkit.corpus.reading.tables import table_cells
@@ -24,6 +24,8 @@ from bertkit.errors import InputError, UsageError
 DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
 TABLES = ("csv", "tsv")
 ROWS_TO_KNOW_A_HEADER = 200
+ROWS_TO_KNOW_KEYS = 1000
+"""Of JSON lines, which have their names in every row and may leave some out."""
 
 
 class Row(NamedTuple):
@@ -44,25 +46,26 @@ class Table:
         delimiter: str | None = None,
         columns: Sequence[str] | None = None,
         encoding: str = "utf-8",
-        known: Collection[str] | None = None,
+        known: Collection[str] = (),
+        may_be_texts: bool = False,
         on_read: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`columns` names those of a table that has no header; `known` are names that the header of a table with one
-        column can have, in lower case. Without them any first line is one."""
+        """`columns` names those of a table that has no header; `known` are names that a header is known by, in lower
+        case. Where one column `may_be_texts`, its first line is a header only if it is known."""
         self.options = ReadOptions(encoding=encoding, documents="line")
         self.source = _source(path, file_format, encoding)
         self.delimiter = delimiter_called(delimiter) if delimiter else "\t" if self.source.format == "tsv" else ","
         self.given, self.known, self.on_read = list(columns or []), known, on_read
+        self.may_be_texts = may_be_texts
         self.header = True
         self.first_line: list[str] = []
         """The cells of the first line, where it was to be decided whether it is a header."""
         self._rows = self._read()
-        first = next(self._rows, None)
-        if first is None:
+        first = list(islice(self._rows, ROWS_TO_KNOW_KEYS if self.source.format == "jsonl" else 1))
+        if not first:
             raise InputError(f"{self.source.name} has no rows", "It needs a header and at least one row.")
-        self.columns = list(first.values)
-
-        self._rows = chain([first], self._rows)
+        self.columns = list(dict.fromkeys(name for row in first for name in row.values))
+        self._rows = chain(first, self._rows)
 
     def __iter__(self) -> Iterator[Row]:
         return self._rows
@@ -80,12 +83,15 @@ class Table:
             open_bytes(self.source.path, self.source.compression, self.on_read), self.options.encoding
         )
         names = self.given or None
-        if names is None:
-            beginning = _first_rows(stream.peek(2**20).decode("utf-8", "replace"), self.delimiter)
-            cells = beginning[0] if beginning else []
+        beginning = _first_rows(stream.peek(2**20).decode("utf-8", "replace"), self.delimiter)
+        cells = beginning[0] if beginning else []
+        if names is not None:
+            self._refuse_second_names(cells)
+        else:
             self._refuse_wrong_delimiter(cells)
             self.first_line = cells
-            if looks_like_data(cells, beginning[1:]) or self._is_one_text(cells):
+            is_data = looks_like_data(cells, beginning[1:]) and not are_names(cells, self.known)
+            if is_data or self._is_one_text(cells):
                 names, self.header = [str(number) for number in range(1, len(cells) + 1)], False
         for row in table_cells(cut_text(stream, "line", self.options), self.delimiter, encoding, self.options, names):
             if isinstance(row, Problem):
@@ -93,14 +99,24 @@ class Table:
             yield Row(place(self.source, row.line), dict(zip(row.header, row.cells, strict=True)))
 
     def _is_one_text(self, cells: Sequence[str]) -> bool:
-        return self.known is not None and len(cells) == 1 and cells[0].strip().lower() not in self.known
+        return self.may_be_texts and len(cells) == 1 and cells[0].strip().lower() not in self.known
+
+    def _refuse_second_names(self, cells: list[str]) -> None:
+        """Where columns are named and the file does it too: else its header would be a row."""
+        same = [cell.strip().lower() for cell in cells] == [name.strip().lower() for name in self.given]
+        if same or are_names(cells, self.known):
+            raise InputError(
+                f"{place(self.source, 1)}: {', '.join(map(repr, cells[:12]))} are names of columns, and --columns gives"
+                " names too",
+                "Leave --columns out, or remove the line.",
+            )
 
     def _refuse_wrong_delimiter(self, cells: list[str]) -> None:
         if len(cells) != 1:
             return
         for name, character in DELIMITERS.items():
             if character != self.delimiter and character in cells[0]:
-                one = "" if self.known is None else " If it is one text: --columns text."
+                one = " If it is one text: --columns text." if self.may_be_texts else ""
                 raise InputError(
                     f"{self.source.name}: the first line is one column, {cells[0][:60]!r}, with a {name} in it",
                     f"Perhaps that separates the columns: --delimiter {name}.{one}",
@@ -165,6 +181,16 @@ def unreadable(left_out: NotText, wanted: str) -> InputError:
     return InputError(f"{name}: {left_out.reason}", f"Give {wanted}.")
 
 
+def beginning_of(source: Source, encoding: str) -> str:
+    """The first characters of a file, or of standard input, which can still be read whole afterwards."""
+    if source.path == STDIN:
+        raw = peek_stdin(HEAD)
+        stream = ByteStream(decompressed(iter([raw]), source.compression) if source.compression else iter([raw]))
+    else:
+        stream = open_bytes(source.path, source.compression, piece=HEAD)
+    return as_utf8(stream, encoding)[0].read(HEAD).decode("utf-8", "replace")
+
+
 def delimiter_called(name: str) -> str:
     """By its name, or itself: delimiter_called("semicolon") and delimiter_called(";") are ";"."""
     character = DELIMITERS.get(name, name)
@@ -199,6 +225,16 @@ def looks_like_data(cells: Sequence[str], others: Sequence[Sequence[str]] = ()) 
     others = [row for row in others if list(row) != list(cells)]
     again = any(cell and any(row[column : column + 1] == [cell] for row in others) for column, cell in enumerate(cells))
     return again or any(_is_number(cell) or len(cell) > 60 for cell in cells)
+
+
+def are_names(cells: Sequence[str], known: Collection[str]) -> bool:
+    """Whether the first row of a table is a header whatever stands below it: two names in it are known.
+
+    >>> are_names(["id", "Text", "Label"], {"text", "label"}), are_names(["text", "1"], {"text", "label"})
+    (True, False)
+    """
+    found = {cell.strip().lower() for cell in cells} & set(known)
+    return len(found) > 1 and not looks_like_data(cells)
 
 
 def _is_number(cell: str) -> bool:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TypeVar
+
+import numpy as np
 
 from bertkit.errors import InputError
 
 E = TypeVar("E")
 FEWEST = 10
+NO_LABEL = ()
+"""Stands for the labels of an example that has none."""
 
 
 def split(
@@ -17,40 +22,100 @@ def split(
     share: float,
     seed: int,
     *,
-    kind: Callable[[E], Hashable] | None = None,
+    kinds: Callable[[E], Collection[Hashable]] | None = None,
     family: Callable[[E], Hashable] | None = None,
+    source: str = "the training data",
 ) -> tuple[list[E], list[E]]:
-    """Training and dev examples, each in the order they had.
+    """Training and dev examples, each in the order they had. `source` is where they are from, for messages.
 
-    With `kind`, such as the label, every kind has its share in both; kinds that are there once stay in training. With
-    `family`, such as the passage that a question is about, families stay together.
+    With `kinds`, such as the labels of an example, every kind has its share in both, as nearly as its number allows,
+    and some of it is always in training. With `family`, such as the passage that a question is about, families stay
+    together.
     """
     from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
     if len(examples) < FEWEST:
-        raise InputError(f"{len(examples)} examples are too few to hold some out", "Give --dev FILE, or more examples.")
+        raise InputError(
+            f"{source}: {len(examples)} examples are too few to hold some out", "Give --dev FILE, or more examples."
+        )
     numbers = list(range(len(examples)))
     if family is not None:
         families = {name: number for number, name in enumerate(dict.fromkeys(map(family, examples)))}
         if len(families) < 2:
-            raise InputError("all examples belong together, so none can be held out", "Give --dev FILE.")
+            raise InputError(f"{source}: all examples belong together, so none can be held out", "Give --dev FILE.")
         groups = [families[family(example)] for example in examples]
         parts = GroupShuffleSplit(1, test_size=share, random_state=seed).split(numbers, groups=groups)
-        held_out = next(parts)[1].tolist()
-    elif kind is not None:
-        kinds = [kind(example) for example in examples]
-        times = Counter(kinds)
-        common = [number for number in numbers if times[kinds[number]] > 1]
-        if not common:
-            raise InputError("every label is there once, so there is nothing to learn", "Is that the right column?")
-        wanted = max(1, round(share * len(common)))
-        labels = [str(kinds[number]) for number in common]
-        few = len(set(labels)) > min(wanted, len(common) - wanted)  # for some of each kind
-        _, held_out = train_test_split(common, test_size=wanted, stratify=None if few else labels, random_state=seed)
+        chosen = set(next(parts)[1].tolist())
+    elif kinds is not None:
+        chosen = _by_kinds([tuple(dict.fromkeys(kinds(example))) or (NO_LABEL,) for example in examples], share, seed)
+        if not chosen:
+            found = [kind for example in examples for kind in kinds(example)]
+            once = len(set(found)) == len(found)
+            raise InputError(
+                f"{source}: every label is there once, so there is nothing to learn"
+                if once
+                else f"{source}: every example has a label that no other has, so none can be held out",
+                "Is that the right column?" if once else "Give --dev FILE.",
+            )
     else:
-        _, held_out = train_test_split(numbers, test_size=share, random_state=seed)
-    chosen = set(held_out)
+        chosen = set(train_test_split(numbers, test_size=share, random_state=seed)[1])
     return [examples[n] for n in numbers if n not in chosen], [examples[n] for n in sorted(chosen)]
+
+
+def _by_kinds(kinds: Sequence[tuple[Hashable, ...]], share: float, seed: int) -> set[int]:
+    """Iterative stratification (Sechidis et al., 2011): the rarest kind is dealt out first, since the others can make
+    up for it later, each example to the side that lacks most of the kind; never all of a kind to dev."""
+    order = np.random.default_rng(seed).permutation(len(kinds)).tolist()
+    times = Counter(kind for number in order for kind in kinds[number])
+    having: dict[Hashable, list[int]] = {}
+    for number in order:
+        for kind in kinds[number]:
+            having.setdefault(kind, []).append(number)
+    lacking = _shares(times, share)
+    may_leave = {kind: count - 1 for kind, count in times.items()}
+    left = dict(times)
+    rank = {kind: number for number, kind in enumerate(times)}  # the order is drawn: it decides between equally rare
+    rarest = [(count, rank[kind], kind) for kind, count in left.items()]
+    heapq.heapify(rarest)
+    chosen: set[int] = set()
+    dealt: set[int] = set()
+    while rarest:
+        count, _, kind = heapq.heappop(rarest)
+        if count != left[kind]:
+            continue  # there is another entry for it, with the number that is left now
+        for number in having[kind]:
+            if number in dealt:
+                continue
+            dealt.add(number)
+            its = kinds[number]
+            held_out = 2 * lacking[kind] > left[kind] and all(may_leave[each] for each in its)
+            for each in its:
+                left[each] -= 1
+                lacking[each] -= held_out
+                may_leave[each] -= held_out
+                if each != kind and left[each]:
+                    heapq.heappush(rarest, (left[each], rank[each], each))
+            if held_out:
+                chosen.add(number)
+    if not chosen:  # labels so rare that none of them has a share
+        chosen.update([number for number in order if all(times[kind] > 1 for kind in kinds[number])][:1])
+    return chosen
+
+
+def _shares(times: Counter[Hashable], share: float) -> dict[Hashable, int]:
+    """How many of each kind shall be held out: whole numbers in proportion (Webster's method), never all of a kind. So
+    of many kinds too rare for a share of their own, some are held out and others are not, and their sum is right."""
+    shares = dict.fromkeys(times, 0)
+    claims = [(0.5 / count, number, kind) for number, (kind, count) in enumerate(times.items()) if count > 1]
+    heapq.heapify(claims)
+    for _ in range(max(1, round(share * sum(count for count in times.values() if count > 1)))):
+        if not claims:
+            break
+        _, number, kind = heapq.heappop(claims)
+        shares[kind] += 1
+        if shares[kind] < times[kind] - 1:
+            heapq.heappush(claims, ((shares[kind] + 0.5) / times[kind], number, kind))
+    return shares
 
 
 def in_both(train: Sequence[E], dev: Sequence[E], content: Callable[[E], Hashable]) -> int:

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from bertkit.corpus.reading.blocks import remedy_of
-from bertkit.corpus.reading.decompress import STDIN, ByteStream, decompressed, open_bytes, peek_stdin
-from bertkit.corpus.reading.encoding import HEAD, as_utf8
+from bertkit.corpus.reading.decompress import open_bytes
+from bertkit.corpus.reading.encoding import as_utf8
 from bertkit.corpus.reading.readers import Source, find_sources
 from bertkit.corpus.reading.types import excerpt
 from bertkit.errors import InputError, nearest, shortened
-from bertkit.tasks.data.columns import require_columns, require_parts, shown
-from bertkit.tasks.data.rows import unreadable
+from bertkit.tasks.data.columns import as_in_training, require_columns, require_parts, shown
+from bertkit.tasks.data.rows import beginning_of, unreadable
 from bertkit.tasks.data.texts import read_table
 from bertkit.tasks.task import Reading
 
@@ -107,13 +107,7 @@ def question_of(value: Any, place: str) -> QaExample:
 
 def _is_squad(source: Source, encoding: str) -> bool:
     """Whether a file is one JSON value with everything in it; told from its beginning."""
-    if source.path == STDIN:
-        raw = peek_stdin(HEAD)
-        stream = ByteStream(decompressed(iter([raw]), source.compression) if source.compression else iter([raw]))
-    else:
-        stream = open_bytes(source.path, source.compression, piece=HEAD)
-    start = as_utf8(stream, encoding)[0].read(HEAD).decode("utf-8", "replace")
-    return _SQUAD.match(start) is not None
+    return _SQUAD.match(beginning_of(source, encoding)) is not None
 
 
 def _nested(source: Source, encoding: str) -> Iterator[_Found]:
@@ -123,14 +117,17 @@ def _nested(source: Source, encoding: str) -> Iterator[_Found]:
     raw = stream.read(WHOLE)
     if stream.damage:
         raise InputError(f"{source.name}: {stream.damage}", remedy_of(stream.damage))
-    for article in _listed(_parsed(raw, source.name), "data", source.name):
+    for number, article in enumerate(_listed(_parsed(raw, source.name), "data", source.name), 1):
         if "paragraphs" not in article and "question" in article:
-            yield _Found(source.name, article)
+            yield _Found(f"{source.name}, row {number}", article)
             continue
-        for paragraph in _listed(article, "paragraphs", source.name):
-            questions = _listed(paragraph, "qas", source.name)
+        where = f"{source.name}, article {number}"
+        for nth, paragraph in enumerate(_listed(article, "paragraphs", where), 1):
+            place = f"{where}, paragraph {nth}"
             common = {name: value for name, value in paragraph.items() if name != "qas"}
-            yield from (_Found(source.name, {**common, **question}) for question in questions)
+            for count, question in enumerate(_listed(paragraph, "qas", place), 1):
+                named = question.get("id") is not None
+                yield _Found(place if named else f"{place}, question {count}", {**common, **question})
 
 
 def _parsed(raw: bytes, name: str) -> Any:
@@ -142,11 +139,15 @@ def _parsed(raw: bytes, name: str) -> Any:
         raise InputError(f"{name}, line {line}: not UTF-8: {shown}", "Name the encoding with --encoding.") from None
     except json.JSONDecodeError as problem:
         shown = excerpt(problem.doc, problem.pos)
-        raise InputError(f"{name}, line {problem.lineno}: not valid JSON: {problem.msg}: {shown}") from None
+        early = not problem.doc[problem.pos :].strip() or problem.msg.startswith("Unterminated string")
+        raise InputError(
+            f"{name}, line {problem.lineno}: not valid JSON: {problem.msg}: {shown}",
+            "The file ends early: copy or download it again." if early else "Mend it there, or download it again.",
+        ) from None
     except RecursionError:
-        raise InputError(f"{name}: JSON nested too deeply") from None
+        raise InputError(f"{name}: JSON nested too deeply", "It is not a SQuAD file.") from None
     except ValueError:
-        raise InputError(f"{name}: a JSON number with more digits than can be read") from None
+        raise InputError(f"{name}: a JSON number with more digits than can be read", "Mend or remove it.") from None
 
 
 def _listed(parent: Any, key: str, name: str) -> list[dict[str, Any]]:
@@ -157,8 +158,11 @@ def _listed(parent: Any, key: str, name: str) -> list[dict[str, Any]]:
 
 
 def _rows(path: str, reading: Reading, given: Mapping[str, str], notes: list[str]) -> Iterator[_Found]:
-    table = read_table(path, reading)
+    table = read_table(path, reading, {name for names in USUAL.values() for name in names})
     require_columns(table, given.values())
+    reading.on_columns(given)  # those that are found by their names are found again
+    parts = [part for part in USUAL if reading.labelled or part != "answers"]
+    given = {**as_in_training(table, reading, given, parts, notes), **given}
     first = _named(dict.fromkeys(table.columns), given)
     wanted = ["question", "context"]
     if reading.labelled and "is_impossible" not in table.columns:

@@ -4,18 +4,21 @@ another. Lists, or text with white space between."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bertkit.errors import InputError, nearest, shortened
-from bertkit.tasks.data.columns import require_columns, shown
+from bertkit.tasks.data.columns import as_in_training, require_columns, shown
 from bertkit.tasks.data.rows import Table
 from bertkit.tasks.data.texts import label_of
+from bertkit.tasks.task import Reading
 from bertkit.text.chinese import HAN
 
 WORDS = ("words", "tokens")
 TAGS = ("tags", "labels", "ner_tags", "pos_tags", "upos")
 TEXTS = ("text", "sentence")
+SPELLINGS = {"text": ("word", "words", "text"), "label": ("tag", "tags", "label")}
+"""How a user may call a part when naming its column; the last counts."""
 _HAN = re.compile(f"[{HAN}]")
 
 
@@ -41,30 +44,29 @@ def joined(words: Sequence[str], chinese: bool) -> str:
 
 
 def record_sentences(
-    table: Table, names: Mapping[str, str], labelled: bool, notes: list[str]
+    table: Table, reading: Reading, notes: list[str]
 ) -> Iterator[tuple[str, list[str], list[str] | None]]:
     """For each record its place, its words and its tags."""
-    named = {part: names[key] for part in ("word", "tag") for key in _spellings(part) if key in names}
-    require_columns(table, named.values())
-    usual = WORDS if labelled else (*WORDS, *TEXTS)
-    word_column = named.get("word") or _found(table, usual, "words", notes)
-    tag_column = (named.get("tag") or _found(table, TAGS, "tags", notes)) if labelled else None
+    names, labelled = reading.names or {}, reading.labelled
+    given = {part: names[key] for part in SPELLINGS for key in SPELLINGS[part] if key in names}
+    require_columns(table, given.values())
+    wanted = ("text", "label") if labelled else ("text",)
+    named = {**as_in_training(table, reading, given, wanted, notes), **given}
+    word_column = named.get("text") or _found(table, (*WORDS, *TEXTS), "words", notes)
+    tag_column = (named.get("label") or _found(table, TAGS, "tags", notes)) if labelled else None
+    reading.on_columns({"text": word_column, **({"label": tag_column} if tag_column is not None else {})})
     for place, values in table:
-        words = words_of(values.get(word_column), place, word_column, labelled)
         if tag_column is None:
-            yield place, words, None
+            yield place, words_of(values.get(word_column), place, word_column), None
             continue
         tags = tags_of(values.get(tag_column), place, tag_column)
+        words = words_of(values.get(word_column), place, word_column, len(tags))
         if len(tags) != len(words):
             raise InputError(
                 f"{place}: {len(words)} words, {shortened(words)}, and {len(tags)} tags, {shortened(tags)}",
                 "Each word needs a tag.",
             )
         yield place, words, tags
-
-
-def _spellings(part: str) -> tuple[str, ...]:
-    return part, f"{part}s", "text" if part == "word" else "label"
 
 
 def _found(table: Table, usual: Sequence[str], what: str, notes: list[str]) -> str:
@@ -81,10 +83,12 @@ def _found(table: Table, usual: Sequence[str], what: str, notes: list[str]) -> s
     return found
 
 
-def words_of(value: Any, place: str, column: str, whole: bool = False) -> list[str]:
-    """The words of a list, or of text; text that is `whole` is only split at white space, as its tags are."""
+def words_of(value: Any, place: str, column: str, tags: int | None = None) -> list[str]:
+    """The words of a list, or of text. Text that has so many `tags` is split at white space; if they are too many for
+    that and Chinese is in it, into characters."""
     if isinstance(value, str):
-        value = value.split() if whole else split_words(value)
+        parts, characters = value.split(), split_words(value)
+        value = characters if tags is None or len(characters) == tags else parts
     if not isinstance(value, list | tuple):
         raise InputError(f"{place}: {column!r} is {shortened(value)}", 'It must be a list of words: ["EU", "rejects"].')
     for number, word in enumerate(value, 1):

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from bertkit.errors import InputError, UsageError, shortened
-from bertkit.tasks.data.columns import LOOK_AT, PAIRS, find_columns
+from bertkit.tasks.data.columns import KNOWN, LOOK_AT, PAIRS, as_in_training, find_columns
 from bertkit.tasks.data.texts import read_table, text_of, value_of
 from bertkit.tasks.task import Reading
 
@@ -61,12 +61,14 @@ def read_pairs(path: str, reading: Reading, notes: list[str]) -> Iterator[PairEx
         raise UsageError(
             f"a column for the {unknown[0]} is named, and the task has none", f"It has {', '.join(PARTS)}."
         )
-    table = read_table(path, reading)
+    table = read_table(path, reading, KNOWN | {name for pair in BELONG_TOGETHER for name in pair})
     first = list(islice(table, LOOK_AT))
     wanted = {"text": True, "pair": True, **({"score": False, "negative": False} if reading.labelled else {})}
     if given.get("score") == NO_SCORE and NO_SCORE not in table.columns:
         del given["score"], wanted["score"]
+    given = {**as_in_training(table, reading, given, wanted, notes), **given}
     columns = find_columns(table, first, wanted, given, notes, pairs=PAIRS + BELONG_TOGETHER)
+    reading.on_columns(columns)
     for row in chain(first, table):
         score = _number(value_of(row, columns["score"]), columns["score"], row.place) if "score" in columns else None
         negative = text_of(row, columns["negative"]) if "negative" in columns else None

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from bertkit.corpus.reading.readers import STDIN, find_sources, read_texts
 from bertkit.errors import InputError, shortened
-from bertkit.tasks.data.columns import KNOWN, LOOK_AT, find_columns, require_parts
+from bertkit.tasks.data.columns import KNOWN, LOOK_AT, as_in_training, find_columns, require_parts
 from bertkit.tasks.data.rows import Row, Table
 from bertkit.tasks.task import Reading
 
 _HTML = re.compile(r"</?(?:br|p|div|span|a|b|i|em|strong|li|ul|td|tr)\b[^<>]*>", re.IGNORECASE)
+
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,14})\.0+")
+"""What data frames make of whole numbers where a row has none."""
 
 
 class TextExample(NamedTuple):
@@ -44,15 +47,21 @@ def example_of(value: Any, place: str) -> TextExample:
     return TextExample(place, *parts)
 
 
-def read_table(path: str, reading: Reading) -> Table:
-    known = {*KNOWN, *(name.strip().lower() for name in (reading.names or {}).values())}
+def read_table(
+    path: str, reading: Reading, usual: Collection[str] = KNOWN, *, may_be_texts: bool | None = None
+) -> Table:
+    """`usual` are names that its columns may have, in lower case; one column may be texts without a name unless there
+    are labels, or as it is said."""
+    named = (*(reading.names or {}).values(), *(reading.remembered or {}).values())
+    known = {*usual, *(name.strip().lower() for name in named)}
     return Table(
         path,
         file_format=reading.file_format,
         delimiter=reading.delimiter,
         columns=reading.columns,
         encoding=reading.encoding,
-        known=None if reading.labelled else known,
+        known=known,
+        may_be_texts=not reading.labelled if may_be_texts is None else may_be_texts,
         on_read=reading.on_read,
     )
 
@@ -72,7 +81,11 @@ def read_examples(
     table = read_table(path, reading)
     first = list(islice(table, LOOK_AT))
     wanted = {"text": True, "pair": False, **({right: True} if reading.labelled else {})}
-    columns = find_columns(table, first, wanted, given, notes)
+    kept = as_in_training(table, reading, given, wanted, notes)
+    if "text" in kept and "pair" not in kept:
+        del wanted["pair"]
+    columns = find_columns(table, first, wanted, {**kept, **given}, notes)
+    reading.on_columns(columns)
     marked_up, markup = 0, ""
     for row in chain(first, table):
         text = text_of(row, columns["text"])
@@ -123,7 +136,7 @@ def require_pairs(examples: Sequence[TextExample], pairs: bool | None) -> None:
 
 def value_of(row: Row, column: str) -> Any:
     if column not in row.values:
-        raise InputError(f"{row.place}: there is no {column!r}", "Every row must have it.")
+        raise InputError(f"{row.place}: there is no {column!r}", "Every row must have it, or none.")
     return row.values[column]
 
 
@@ -137,7 +150,7 @@ def text_of(row: Row, column: str) -> str:
 
 
 def label_of(value: Any, place: str) -> str:
-    """A label as text, whatever type it has: 1, 1.0 and "1" are one label."""
+    """A label as text, whatever type it has: 1, 1.0, "1" and "1.0" are one label."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
@@ -149,12 +162,15 @@ def label_of(value: Any, place: str) -> str:
     label = str(value).strip()
     if not label:
         raise InputError(f"{place}: the label is empty", "Remove the row or fill it in.")
-    return label
+    return str(int(float(label))) if _WHOLE.fullmatch(label) else label
 
 
 def in_order(labels: set[str]) -> tuple[str, ...]:
     """Numbers by their size, other labels by the alphabet."""
     try:
-        return tuple(sorted(labels, key=float))
+        sizes = {label: float(label) for label in labels}
     except ValueError:
         return tuple(sorted(labels))
+    if any(size != size for size in sizes.values()):  # "nan" is a word here
+        return tuple(sorted(labels))
+    return tuple(sorted(labels, key=lambda label: (sizes[label], label)))

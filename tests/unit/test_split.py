@@ -1,0 +1,109 @@
+"""What is held out where there is no dev file: labels by their share, and every label stays in training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertkit.errors import InputError
+from bertkit.tasks.classify import Classify
+from bertkit.tasks.data.split import in_both, split
+from bertkit.tasks.data.texts import TextExample
+from bertkit.training.finetune import FinetuneRequest, read_examples
+
+ONE_LABEL, SEVERAL_LABELS = (Classify(classes=("a", "b"), multi_label=several) for several in (False, True))
+
+
+def test_a_split_has_every_label_in_its_share():
+    examples = [TextExample(str(n), f"text {n}", None, "rare" if n % 10 == 0 else "often") for n in range(200)]
+    train, dev = split(examples, 0.1, 0, kinds=ONE_LABEL.kinds)
+    assert len(dev) == 20
+    assert sum(example.right == "rare" for example in dev) == 2
+    assert sorted([*train, *dev], key=lambda e: int(e.place)) == examples
+    assert split(examples, 0.1, 0, kinds=ONE_LABEL.kinds) == (train, dev)
+    assert in_both(train, [*dev, train[0]], Classify.content) == 1
+
+
+def test_a_label_that_is_there_once_stays_in_training():
+    examples = [TextExample(str(n), f"text {n}", None, "only" if n == 7 else str(n % 2)) for n in range(40)]
+    train, _ = split(examples, 0.2, 3, kinds=ONE_LABEL.kinds)
+    assert examples[7] in train
+    with pytest.raises(InputError, match="every label is there once"):
+        split([example._replace(right=example.place) for example in examples], 0.1, 0, kinds=ONE_LABEL.kinds)
+    many = [TextExample(str(n), "x", None, str(n // 2)) for n in range(60)]
+    assert len(split(many, 0.1, 0, kinds=ONE_LABEL.kinds)[1]) == 6, "a tenth, however many labels there are"
+    with pytest.raises(InputError, match="too few to hold some out"):
+        split(examples[:5], 0.1, 0)
+
+
+def test_families_stay_together():
+    examples = [TextExample(str(n), f"text {n}", None, n // 4) for n in range(80)]
+    train, dev = split(examples, 0.2, 0, family=lambda example: example.right)
+    assert len(dev) == 16
+    assert not {example.right for example in train} & {example.right for example in dev}
+    with pytest.raises(InputError, match="belong together"):
+        split(examples[:20], 0.2, 0, family=lambda _: "one")
+
+
+@given(st.lists(st.sets(st.sampled_from("abcdefgh"), max_size=4), min_size=10, max_size=60), st.integers(0, 3))
+def test_no_label_is_held_out_whole(labels: list[set[str]], seed: int):
+    examples = [TextExample(str(n), "x", None, tuple(sorted(its))) for n, its in enumerate(labels)]
+    often = Counter(label for its in labels for label in its or {""})
+    if not any(all(often[label] > 1 for label in its or {""}) for its in labels):
+        with pytest.raises(InputError, match="the training data: every"):
+            split(examples, 0.1, seed, kinds=SEVERAL_LABELS.kinds)
+        return
+    train, dev = split(examples, 0.1, seed, kinds=SEVERAL_LABELS.kinds)
+    assert dev
+    assert {label for example in train for label in example.right} == set().union(*labels)
+    assert sorted([*train, *dev], key=lambda example: int(example.place)) == examples
+
+
+def test_several_labels_have_about_their_share_each():
+    names = [f"label {number}" for number in range(12)]
+    examples = [TextExample(str(n), "x", None, its) for n, its in enumerate(combinations(names, 4))]
+    _, dev = split(examples, 0.1, 0, kinds=SEVERAL_LABELS.kinds)
+    assert 45 <= len(dev) <= 55
+    there = Counter(label for example in dev for label in example.right)
+    assert all(abs(there[name] - 16.5) <= 5 for name in names), "each is in a third of 495"
+
+
+def held_out(folder: Path, rows: list[str], **options: bool) -> list[str]:
+    train = folder / "train.csv"
+    train.write_text("text,label\n" + "".join(f"text {n},{row}\n" for n, row in enumerate(rows)))
+    notes: list[str] = []
+    read_examples(FinetuneRequest(task="classify", train=str(train), start="", options=options), 64, notes)
+    return [note for note in notes if "held out" in note]
+
+
+def test_the_note_says_how_it_was_split(tmp_path: Path):
+    (one,) = held_out(tmp_path, ["a", "b"] * 20)
+    assert one.endswith("4 of 40 examples are held out, each label with its share")
+    (rare,) = held_out(tmp_path, [f"c{n // 2}" for n in range(40)])
+    assert rare.endswith("4 of 40 examples are held out, labels by their share: 16 of 20 are too rare to have one")
+    (several,) = held_out(tmp_path, ["a|b", "b|c", "a", "c"] * 20, multi_label=True)
+    assert several.endswith("examples are held out, each label with about its share")
+
+
+def test_sets_of_labels_that_all_differ_can_be_split(tmp_path: Path):
+    rows = [f"b|u{n % 13}|v{n % 7}" for n in range(40)]
+    (note,) = held_out(tmp_path, rows, multi_label=True)
+    assert "of 40 examples are held out" in note
+
+
+@pytest.mark.parametrize(
+    ("rows", "several", "told"),
+    [
+        (["a", "b"], False, "2 examples are too few to hold some out"),
+        ([f"c{n}" for n in range(20)], False, "every label is there once, so there is nothing to learn"),
+        ([f"b|c{n}" for n in range(20)], True, "every example has a label that no other has"),
+    ],
+)
+def test_what_cannot_be_split_is_told_with_its_file(tmp_path: Path, rows: list[str], several: bool, told: str):
+    with pytest.raises(InputError, match=f"train.csv: {told}"):
+        held_out(tmp_path, rows, multi_label=several)
