@@ -79,6 +79,10 @@ class BertConfig:
             self._require_whole_number("embedding_size", 1, 65_536)
         if self.num_hidden_groups is not None:
             self._require_whole_number("num_hidden_groups", 1, self.num_hidden_layers)
+        if self.embedding_size not in (None, self.hidden_size) and self.family not in ("albert", "electra"):
+            raise ConfigError(f"embedding_size in a {self.family} model", "ALBERT and ELECTRA have it.")
+        if self.num_hidden_groups is not None and self.family != "albert":
+            raise ConfigError(f"num_hidden_groups in a {self.family} model", "ALBERT has it.")
         if self.max_length < 3:
             raise ConfigError(
                 f"{self.max_position_embeddings} positions, of which {self.family} does not use {self.first_position}"

@@ -193,7 +193,7 @@ def test_a_tokenizer_of_another_kind_is_refused(folder):
     from tokenizers import Tokenizer, models
 
     Tokenizer(models.BPE()).save(str(folder / "tokenizer.json"))
-    refused(folder, "is a BPE tokenizer, and BERT's is WordPiece")
+    refused(folder, "has a BPE tokenizer, and BERT's is WordPiece")
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from test_outputs import close
 
 from bertkit.errors import BertkitError
 from bertkit.interop.families import family_of
+from bertkit.interop.fine_tuned import load_fine_tuned
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.weights import load_model, save_model
 from bertkit.model.bert import Bert
@@ -251,3 +252,32 @@ def test_weights_of_one_family_in_anothers_config_are_refused(name, tmp_path):
     (tmp_path / "theirs" / "config.json").write_text(json.dumps({**kept, "model_type": "bert"}))
     with pytest.raises(BertkitError, match="tensors"):
         load_model(ModelFolder(tmp_path / "theirs"))
+
+
+def test_a_classifier_saved_with_a_pooler_that_it_does_not_use_opens(tmp_path, tokenizers):
+    theirs = reference(KINDS["roberta, bare"])
+    config = theirs.config
+    config.vocab_size = tokenizers["roberta"].vocab_size
+    torch.manual_seed(3)
+    classifier = transformers.RobertaForSequenceClassification(config).eval()
+    classifier.save_pretrained(tmp_path / "theirs")
+    tokenizers["roberta"].save(tmp_path / "theirs")
+    file = tmp_path / "theirs" / "model.safetensors"
+    unused = {"roberta.pooler.dense.weight": torch.randn(48, 48), "roberta.pooler.dense.bias": torch.randn(48)}
+    save_file({**load_file(file), **unused}, file, metadata={"format": "pt"})
+    model = load_fine_tuned(ModelFolder(tmp_path / "theirs")).model
+    assert torch.equal(model.bert.pooler.dense.weight, classifier.classifier.dense.weight)
+    assert torch.equal(model.dense.weight, classifier.classifier.out_proj.weight)
+
+
+def test_an_electra_discriminator_is_no_model_that_fills_masks(tmp_path, tokenizers):
+    ours = opened(reference(KINDS["electra, discriminator"]), tmp_path / "theirs")
+    assert ModelFolder(tmp_path / "theirs").task == "embed"
+    save_model(tmp_path / "ours", ours, tokenizers["bert"])
+    assert ModelFolder(tmp_path / "ours").task == "embed"
+
+
+def test_another_family_is_named_before_its_settings_are(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"max_relative_positions": -1, "model_type": "deberta"}))
+    with pytest.raises(BertkitError, match="model_type is 'deberta'"):
+        ModelFolder(tmp_path)

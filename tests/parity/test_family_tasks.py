@@ -152,3 +152,35 @@ def test_answers_of_a_byte_level_model_are_the_exact_characters(tokenizers, tmp_
     answer = bertkit.load(tmp_path / "m")(("Who binds?", passage))
     assert answer["answer"] == passage[answer["start"] : answer["end"]]
     assert answer["answer"] == answer["answer"].strip()
+
+
+def test_a_byte_level_vocabulary_opens_from_its_first_files(tokenizers, tmp_path):
+    tokenizer = tokenizers["roberta"]
+    tokenizer.save(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    again = Tokenizer.open(tmp_path)
+    for text in ("The import statement", "  two  spaces 😀", "我们 <mask> it"):
+        assert again.encode(text, "and more") == tokenizer.encode(text, "and more")
+
+
+def test_a_model_of_one_segment_reads_pairs_with_berts_tokenizer(tokenizers, tmp_path):
+    task = Classify(classes=("a", "b"), max_length=64)
+    model = ours("roberta", task, tokenizers["bert"])
+    save_fine_tuned(tmp_path / "m", model, task, tokenizers["bert"], metrics={}, provenance={})
+    assert bertkit.load(tmp_path / "m")(("one text", "and another"))["label"] in ("a", "b")
+    assert bertkit.load_encoder(tmp_path / "m").attention("one text", "and another").segments.count(1) == 0
+
+
+def test_attention_to_a_pair_shows_each_texts_own_words(tokenizers, tmp_path):
+    task = Classify(classes=("a", "b"), max_length=64)
+    save_fine_tuned(
+        tmp_path / "m",
+        ours("roberta", task, tokenizers["roberta"]),
+        task,
+        tokenizers["roberta"],
+        metrics={},
+        provenance={},
+    )
+    maps = bertkit.load_encoder(tmp_path / "m").attention("abc", "xyz")
+    shown = [surface for surface in maps.surfaces if not surface.startswith("<")]
+    assert "".join(shown) == "abcxyz"

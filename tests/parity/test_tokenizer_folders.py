@@ -110,7 +110,7 @@ def test_the_family_is_known_without_its_class(folder: Path, tmp_path: Path):
 def test_other_families_and_other_kinds_are_refused(family, tmp_path: Path, english):
     train(draw_sample(english[:200]), VocabularyRecipe(family, vocab_size=400)).tokenizer.save(tmp_path)
     with pytest.raises(TokenizerError, match="tokenizer, and BERT's is WordPiece"):
-        Tokenizer.open(tmp_path, family=BERT)
+        Tokenizer.open(tmp_path, kinds=(BERT.kind,), reader=BERT.title)
     settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings | {"tokenizer_class": "T5TokenizerFast"}))
     with pytest.raises(TokenizerError, match=f"'T5TokenizerFast'.*{FAMILIES[family].tokenizer_class}"):

@@ -164,6 +164,7 @@ def test_a_run_keeps_both_networks_and_each_opens_in_transformers(shards, tmp_pa
         ("electra-tiny", 2.0, "a generator of 2 times the width of its discriminator"),
         ("electra-tiny", 0.0, "a generator of 0 times"),
         ("bert-tiny", 0.5, "a generator for a bert model"),
+        ("albert-tiny", 0.5, "a generator for a albert model"),
     ],
 )
 def test_a_generator_that_cannot_be_is_refused(name, size, message, shards, tmp_path):

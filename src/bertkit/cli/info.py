@@ -58,7 +58,7 @@ def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
     listed = folder.verify()
     folder.check_names()
     tokenizer, config = folder.tokenizer(), folder.config
-    names = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
+    names = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt")
     files = [file for name in names if (file := folder.path / name).exists()] + weight_files(folder.path)
     return {
         "folder": str(Path(model)),

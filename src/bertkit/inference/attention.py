@@ -103,22 +103,18 @@ def attention_maps(
     surfaces, gaps, words = [], [], []
     texts, word, before, end, source = (text, pair or ""), -1, None, 0, 0
     for number in range(len(encoding.ids)):
-        (start, stop), own, segment = (
-            encoding.offsets[number],
-            encoding.words[number],
-            encoding.segments[number],
-        )
-        if segment != source:
-            source, end = segment, 0
-        if own is None or (own, segment) != before:
+        (start, stop), own, origin = encoding.offsets[number], encoding.words[number], encoding.texts[number]
+        if own is None or (own, origin) != before:
             word += 1
-        before = None if own is None else (own, segment)
-        if own is None:  # [CLS], [SEP]
+        before = None if own is None else (own, origin)
+        if own is None or origin is None:  # [CLS], [SEP]
             surfaces.append(encoding.tokens[number])
             gaps.append(" ")
         else:
-            surfaces.append(texts[segment][start:stop] or encoding.tokens[number])
-            gaps.append(" " if end == 0 else texts[segment][end:start])
+            if origin != source:
+                source, end = origin, 0
+            surfaces.append(texts[origin][start:stop] or encoding.tokens[number])
+            gaps.append(" " if end == 0 else texts[origin][end:start])
             end = stop
         words.append(word)
     return AttentionMaps(
@@ -137,7 +133,7 @@ def _cut(encoding: Encoded, size: int) -> Encoded:
     """The encoding with tokens taken from the end of its longer text until it fits; [CLS] and [SEP] stay."""
     kept = list(range(len(encoding.ids)))
     while len(kept) > size:
-        texts = [[at for at in kept if encoding.words[at] is not None and encoding.segments[at] == s] for s in (0, 1)]
+        texts = [[at for at in kept if encoding.texts[at] == number] for number in (0, 1)]
         longer = max(texts, key=len)
         drop = set(longer[-min(len(kept) - size, max(1, len(longer) - min(map(len, texts)))) :])
         kept = [at for at in kept if at not in drop]
@@ -147,4 +143,5 @@ def _cut(encoding: Encoded, size: int) -> Encoded:
         offsets=[encoding.offsets[at] for at in kept],
         words=[encoding.words[at] for at in kept],
         tokens=[encoding.tokens[at] for at in kept],
+        texts=[encoding.texts[at] for at in kept],
     )

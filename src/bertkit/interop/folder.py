@@ -18,10 +18,11 @@ from bertkit.config import BertConfig
 from bertkit.errors import ModelFolderError, shortened
 from bertkit.files import read_json, sha256_of
 from bertkit.interop.families import class_for, family_of, suffix_of
-from bertkit.interop.families.names import OTHER_HEADS
+from bertkit.interop.families.names import OTHER_HEADS, HuggingFaceFamily
 from bertkit.interop.huggingface import config_from_huggingface
 from bertkit.interop.safetensors_files import Entry, read_headers
 from bertkit.interop.sentence_transformers import SentenceSettings, read_sentence_settings
+from bertkit.text.families import BERT
 from bertkit.text.families import FAMILIES as TOKENIZER_FAMILIES
 from bertkit.text.tokenizer import Tokenizer
 
@@ -88,6 +89,11 @@ class ModelFolder:
             canonical = self.family.canonical(name)
             if canonical is not None and not canonical.startswith(OTHER_HEADS):
                 sources.setdefault(canonical, []).append(Source(name, entry))
+        pooler = self.family.parts["pooler"]
+        for canonical, claims in sources.items():
+            # A classifier may have been saved with a pooler beside the layer of its own that it uses instead.
+            if canonical.startswith(pooler) and len(claims) > 1:
+                sources[canonical] = [claim for claim in claims if claim.name != canonical] or claims
         return sources
 
     @property
@@ -149,7 +155,11 @@ class ModelFolder:
 
     def tokenizer(self) -> Tokenizer:
         """The folder's tokenizer, refused if it is not of its family's kind or its ids do not fit the embedding."""
-        tokenizer = Tokenizer.open(self.path, family=TOKENIZER_FAMILIES[self.family.tokenizer])
+        wanted = TOKENIZER_FAMILIES[self.family.tokenizer]
+        # Chinese and Korean models of all families are made with BERT's tokenizer too.
+        tokenizer = Tokenizer.open(self.path, kinds=(wanted.kind, BERT.kind), reader=wanted.title)
+        if wanted is not BERT and self.config.type_vocab_size == 1:
+            tokenizer.use_one_segment()
         pieces, rows = tokenizer.vocab_size, self.config.vocab_size
         # A vocabulary somewhat smaller than the embedding is a matrix rounded up to please a GPU.
         if not (pieces == rows or (pieces < rows < pieces + 1024 and rows % 8 == 0)):
@@ -177,7 +187,7 @@ class ModelFolder:
         """What the folder is for: as bertkit.json says, or by the head that config.json names."""
         if task := self.manifest.get("task"):
             return str(task)
-        return TASKS.get(suffix_of(self.architecture), self.architecture)
+        return task_for(self.family, self.architecture)
 
     @property
     def architecture(self) -> str:
@@ -197,6 +207,13 @@ TASKS = {
     "ForMultipleChoice": "choice",
 }
 """What a model of each class of transformers is for, by the end of the class's name."""
+
+
+def task_for(family: HuggingFaceFamily, architecture: str) -> str:
+    suffix = suffix_of(architecture)
+    if "rtd" in family.classes.get(suffix, ()):  # it tells replaced tokens, and guesses none
+        return "embed"
+    return TASKS.get(suffix, architecture)
 
 
 def _is_inside(name: str) -> bool:

@@ -41,7 +41,7 @@ INERT = frozenset(
     # how it is run, never what it gives
     "use_cache output_past output_attentions output_hidden_states return_dict use_return_dict torchscript "
     "use_bfloat16 gradient_checkpointing chunk_size_feed_forward attn_implementation experts_implementation "
-    "tf_legacy_loss model_max_length "
+    "tf_legacy_loss model_max_length sbert_ce_default_activation_function sentence_transformers "
     # of BERT's TensorFlow configuration: read by nothing
     "directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type "
     # settings for generating text, which older versions wrote into every config
@@ -70,7 +70,7 @@ def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Coll
     family = next((family for family in FAMILIES if family.model_type == values.get("model_type")), BERT)
     keys = keys_of(family)
     only = {**ONLY, **family.only}
-    for key, value in values.items():
+    for key, value in sorted(values.items(), key=lambda item: item[0] != "model_type"):  # which says most
         if key in ignore or key in INERT or key in family.inert or key in keys.values() or key.startswith("_"):
             continue
         if key not in only:

@@ -15,7 +15,7 @@ from bertkit.files import atomic_folder, to_json, write_hashes
 from bertkit.interop import safetensors_files
 from bertkit.interop.families import ARCHITECTURES, class_for, family_of, suffix_of
 from bertkit.interop.families.names import join
-from bertkit.interop.folder import FORMAT, MANIFEST, PARTS, TASKS, ModelFolder, Source
+from bertkit.interop.folder import FORMAT, MANIFEST, PARTS, ModelFolder, Source, task_for
 from bertkit.interop.huggingface import config_to_huggingface
 from bertkit.interop.safetensors_files import FLOATS
 from bertkit.interop.sentence_transformers import SentenceSettings
@@ -135,7 +135,7 @@ def save_model(
             facts = {
                 "format": FORMAT,
                 "family": model.config.family,
-                "task": TASKS[suffix_of(architecture)],
+                "task": task_for(family_of(model.config), architecture),
                 "labels": None,
                 "encoding": {
                     "max_length": model.config.max_length,

@@ -206,6 +206,6 @@ def frame(backend: tokenizers.Tokenizer, family: Family, specials: Mapping[str, 
         return
     backend.post_processor = processors.TemplateProcessing(
         single=f"{cls}:0 $A:0 {sep}:0",
-        pair=f"{cls}:0 $A:0 {sep}:0 $B:1 {sep}:1",
+        pair=f"{cls}:0 $A:0 {sep}:0 $B:{family.second_segment} {sep}:{family.second_segment}",
         special_tokens=[(cls, cls_id), (sep, sep_id)],
     )

@@ -8,19 +8,21 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import tokenizers
-from tokenizers import models, normalizers
+from tokenizers import models, normalizers, pre_tokenizers
 
 from bertkit.errors import TokenizerError, shortened
 from bertkit.files import read_json, require_regular_file, to_json
 from bertkit.text.families import BERT, KINDS, WORD_START, Family, assemble, family_of, frame
 
 ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
+KINDS_IN_WORDS = {"wordpiece": "WordPiece", "bpe": "BPE", "unigram": "Unigram"}
 MAX_VOCABULARY_BYTES = 512 * 2**20
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -35,6 +37,8 @@ class Encoded(NamedTuple):
     words: list[int | None]
     """For each token the number of its word in that text; None for the special ones."""
     tokens: list[str]
+    texts: list[int | None]
+    """For each token the text it came from, 0 or 1; None for the special ones."""
 
 
 class Tokenizer:
@@ -58,21 +62,29 @@ class Tokenizer:
             frame(backend, family, self.specials)
 
     @classmethod
-    def open(cls, folder: Path, *, family: Family | None = None) -> Tokenizer:
-        """The tokenizer of a folder: `tokenizer.json`, or `vocab.txt` with the casing that `tokenizer_config.json`
-        tells. With `family`, a tokenizer of another kind than that family's is refused."""
+    def open(cls, folder: Path, *, kinds: Collection[str] = (), reader: str = "") -> Tokenizer:
+        """The tokenizer of a folder: `tokenizer.json`, or `vocab.txt`, or `vocab.json` and `merges.txt`, with what
+        `tokenizer_config.json` tells of them. With `kinds`, one of another kind, which `reader` cannot use, is
+        refused."""
         settings_file = folder / "tokenizer_config.json"
         settings = read_json(settings_file, TokenizerError) if settings_file.exists() else {}
         named = {role: _content(settings.get(f"{role}_token"), settings_file) for role in ROLES}
         if (folder / "tokenizer.json").exists():
-            backend = _read_tokenizer_json(folder / "tokenizer.json", family)
+            backend = _read_tokenizer_json(folder / "tokenizer.json")
+            _require_kind(backend, kinds, reader, folder)
             found = family_of(backend, settings.get("tokenizer_class"), folder / "tokenizer.json")
         elif (folder / "vocab.txt").exists():
             found, names = BERT, {role: named[role] or token for role, token in BERT.specials.items()}
             vocabulary = read_vocabulary(folder / "vocab.txt")
             backend = assemble(BERT, wordpiece(vocabulary, unk=names["unk"]), lowercase=True, specials=names)
+        elif (folder / "vocab.json").exists() and (folder / "merges.txt").exists():
+            backend, found = _read_merges(folder, settings)
+            _require_kind(backend, kinds, reader, folder)
         else:
-            raise TokenizerError(f"{folder} has no tokenizer: neither tokenizer.json nor vocab.txt is there")
+            raise TokenizerError(
+                f"{folder} has no tokenizer: neither tokenizer.json nor vocab.txt, nor vocab.json with merges.txt",
+                "If there is a spiece.model, transformers' AutoTokenizer can save it as tokenizer.json.",
+            )
         _apply_casing(backend, settings, settings_file)
         # A role that the family does not have is taken over if it can be, as others do who open the folder.
         specials = {
@@ -81,6 +93,11 @@ class Tokenizer:
             if token and (role in found.specials or backend.token_to_id(token) is not None)
         }
         return cls(backend, found, specials=specials)
+
+    def use_one_segment(self) -> None:
+        """For a model that knows only one, whatever its tokenizer was made for."""
+        self.family = replace(self.family, second_segment=0)
+        frame(self.backend, self.family, self.specials)
 
     def save(self, folder: Path) -> None:
         """Write tokenizer.json, tokenizer_config.json and the vocabulary as the family has it (vocab.txt, or vocab.json
@@ -187,7 +204,9 @@ class Tokenizer:
     def encode(self, text: str, pair: str | None = None) -> Encoded:
         second = None if pair is None else without_surrogates(pair)
         encoding = self.backend.encode(without_surrogates(text), second)
-        return Encoded(encoding.ids, encoding.type_ids, encoding.offsets, encoding.word_ids, encoding.tokens)
+        return Encoded(
+            encoding.ids, encoding.type_ids, encoding.offsets, encoding.word_ids, encoding.tokens, encoding.sequence_ids
+        )
 
     def encode_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Only the ids of each text, [CLS] and [SEP] included: the fast way for many texts, on all cores."""
@@ -234,7 +253,25 @@ def without_surrogates(text: str) -> str:
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
-def _read_tokenizer_json(path: Path, wanted: Family | None) -> tokenizers.Tokenizer:
+def _read_merges(folder: Path, settings: Mapping[str, Any]) -> tuple[tokenizers.Tokenizer, Family]:
+    """Byte-level BPE as the first releases of RoBERTa and GPT-2 have it."""
+    files = folder / "vocab.json", folder / "merges.txt"
+    for file in files:
+        require_regular_file(file, TokenizerError)
+        if file.stat().st_size > MAX_VOCABULARY_BYTES:
+            raise TokenizerError(f"{file} has {file.stat().st_size} bytes, more than any vocabulary")
+    try:
+        model = models.BPE.from_file(*map(str, files))
+    except Exception as problem:  # the library raises bare Exceptions
+        raise TokenizerError(f"{files[0]} or {files[1].name} is damaged: {problem}", "Copy them again.") from None
+    family = family_of(tokenizers.Tokenizer(model), settings.get("tokenizer_class"), files[0])
+    backend = assemble(family, model, lowercase=False)
+    if settings.get("add_prefix_space") is True:
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    return backend, family
+
+
+def _read_tokenizer_json(path: Path) -> tokenizers.Tokenizer:
     require_regular_file(path, TokenizerError)
     if path.stat().st_size > MAX_VOCABULARY_BYTES:
         raise TokenizerError(f"{path} has {path.stat().st_size} bytes, more than any tokenizer")
@@ -242,12 +279,14 @@ def _read_tokenizer_json(path: Path, wanted: Family | None) -> tokenizers.Tokeni
         backend = tokenizers.Tokenizer.from_buffer(path.read_bytes())
     except Exception as problem:  # the library raises bare Exceptions
         raise TokenizerError(f"{path} is damaged or not a tokenizer: {problem}", "Copy or download it again.") from None
-    if wanted is not None and KINDS.get(type(backend.model)) != wanted.kind:
-        expected = next(model.__name__ for model, kind in KINDS.items() if kind == wanted.kind)
-        raise TokenizerError(
-            f"{path} is a {type(backend.model).__name__} tokenizer, and {wanted.title}'s is {expected}"
-        )
     return backend
+
+
+def _require_kind(backend: tokenizers.Tokenizer, kinds: Collection[str], reader: str, folder: Path) -> None:
+    kind = KINDS.get(type(backend.model))
+    if kinds and kind is not None and kind not in kinds:
+        usable = " or ".join(KINDS_IN_WORDS[each] for each in dict.fromkeys(kinds))
+        raise TokenizerError(f"{folder} has a {KINDS_IN_WORDS[kind]} tokenizer, and {reader}'s is {usable}")
 
 
 def _steps(normalizer: Any) -> str:

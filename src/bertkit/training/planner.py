@@ -12,11 +12,12 @@ import torch
 from bertkit.config import BertConfig
 from bertkit.corpus.folder import MANIFEST, CorpusFolder
 from bertkit.device import Machine
-from bertkit.errors import MemoryLimitError
+from bertkit.errors import MemoryLimitError, UsageError
 from bertkit.files import sha256_of
 from bertkit.model.bert import Bert
 from bertkit.model.electra import Electra
 from bertkit.model.presets import PRESETS
+from bertkit.text.families import BERT
 from bertkit.training.building import build_stepper
 from bertkit.training.feed import fitting_micro_batch
 from bertkit.training.loop import Stepper
@@ -98,6 +99,12 @@ class Planner:
         return settings, plan
 
     def _largest_that_pays(self, recipe: Recipe, peak: float) -> str:
+        family = self.corpus.tokenizer.family
+        if family is not BERT:
+            raise UsageError(
+                f"{self.corpus.path} was prepared with a tokenizer for {family.title}, and no model is named",
+                f"Name one: --model {family.name}-mini.",
+            )
         if self.request.hours is None:
             return "bert-mini"
         best = "bert-tiny"

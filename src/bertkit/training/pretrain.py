@@ -242,6 +242,6 @@ def _clear(out: Path) -> None:
     """Of a run that is replaced, what would be taken for the new one's; first of all what makes it one."""
     for name in (RUN, "log.jsonl", "times.jsonl", MEMORY):
         (out / name).unlink(missing_ok=True)
-    for name in ("checkpoints", "tensorboard"):
+    for name in ("checkpoints", "generator", "tensorboard"):
         if (out / name).exists():
             shutil.rmtree(out / name)

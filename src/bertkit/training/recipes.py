@@ -120,15 +120,15 @@ def _stages(batch: int, length: int, long_length: int) -> tuple[Stage, ...]:
 
 
 GENERATOR_SIZE = 0.25
-"""As published for small and large."""
+"""As published for small and large; base has a third."""
 
 
 def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
     """The recipe as a family has it; `asked` are the parts of it that the user has chosen, which are not changed, and
     are refused where the family cannot do them."""
+    if family != "electra" and "generator_size" in asked:
+        raise UsageError(f"a generator for a {family} model", "Only ELECTRA has one: --model electra-mini.")
     if family == "bert":
-        if "generator_size" in asked:
-            raise UsageError("a generator for a bert model", "Only ELECTRA has one: --model electra-mini.")
         return recipe
     for cannot, what in ((recipe.left_to_right, "left to right"), (recipe.pre_norm, "with its norms first")):
         if cannot:
@@ -148,8 +148,6 @@ def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
         # the places that are asked for are filled by the generator, whatever it sees there
         masking = replace(recipe.masking, masked=0.85, random=0.0)
         return replace(recipe, nsp=False, generator_size=size, masking=masking)
-    if "generator_size" in asked:
-        raise UsageError(f"a generator for a {family} model", "Only ELECTRA has one: --model electra-mini.")
     return replace(recipe, nsp=False)
 
 

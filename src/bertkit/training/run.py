@@ -390,5 +390,6 @@ class Run:
 
 
 def _score(validation: dict[str, float]) -> float | None:
-    """By which the best checkpoint is known: the loss of what is kept of the model."""
-    return validation.get("rtd_loss", validation.get("mlm_loss"))
+    """By which the best checkpoint is known. An ELECTRA has none: its discriminator is asked harder and harder
+    questions, so its losses do not compare."""
+    return None if "rtd_loss" in validation else validation.get("mlm_loss")

@@ -49,5 +49,6 @@ DISTILBERT = HuggingFaceFamily(
         "hidden_dropout_prob": "dropout",
         "attention_probs_dropout_prob": "attention_dropout",
     },
+    only={"type_vocab_size": (0, 1, 2), "layer_norm_eps": (1e-12,)},
     inert=("sinusoidal_pos_embds", "qa_dropout", "seq_classif_dropout", "tie_weights_"),
 )
