@@ -57,7 +57,7 @@ def test_a_rate_that_is_no_finite_number_above_0_is_refused(tmp_path: Path, tiny
     [
         ("embed", ("--batch", 1), "batches of 1 for the task embed"),
         ("embed", ("--last-layers", 0), "nothing is left to learn"),
-        ("classify", ("--last-layers", 9), "the last 9 layers. The model has 2."),
+        ("classify", ("--last-layers", 9), "the last 9 layers. The model has 2 with weights of their own."),
     ],
 )
 def test_what_cannot_learn_is_refused_before_anything_is_read(
