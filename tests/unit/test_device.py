@@ -128,3 +128,16 @@ def test_threads_give_way_to_other_work_unless_the_user_says_otherwise(monkeypat
     os.environ["GOMP_SPINCOUNT"] = "7"
     device.share_cores()
     assert os.environ["GOMP_SPINCOUNT"] == "7"
+
+
+def test_freed_memory_is_handed_back_where_that_can_be_done_and_else_nothing_happens(monkeypatch):
+    device.give_memory_back()
+    device._malloc_trim.cache_clear()
+
+    def without_glibc(name):
+        raise OSError("no such library")
+
+    monkeypatch.setattr("ctypes.CDLL", without_glibc)
+    assert device._malloc_trim() is None
+    device.give_memory_back()
+    device._malloc_trim.cache_clear()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from bertkit.device import give_memory_back
 from bertkit.errors import NumbersError
 from bertkit.inference.batching import each_batch, runs
 from bertkit.inference.encoder import TextEncoder
@@ -59,6 +60,7 @@ class Scorer:
         left = iter(examples)
         while some := list(islice(left, EXAMPLES_AT_ONCE)):
             yield from self._some(some)
+            give_memory_back()
 
     def _some(self, examples: Sequence[Any]) -> Iterator[Answered]:
         yield from self.answer_encoded(examples, self.task.encode(examples, self.tokenizer))
