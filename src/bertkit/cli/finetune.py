@@ -21,17 +21,30 @@ def finetune(
     start: Annotated[str, typer.Option("--from", help="The pretrained model: a folder, or a name on the hub.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The model folder to write.")],
     dev: Annotated[str | None, typer.Option(help="Examples to measure on. [a tenth of TRAIN]")] = None,
-    text: Annotated[str | None, typer.Option(help="The column with the text.")] = None,
-    pair: Annotated[str | None, typer.Option(help="The column with the second text, if there is one.")] = None,
-    label: Annotated[str | None, typer.Option(help="The column with the label.")] = None,
+    text: Annotated[str | None, typer.Option("--text-column", "--text", help="The column with the text.")] = None,
+    pair: Annotated[
+        str | None, typer.Option("--pair-column", "--pair", help="The column with the second text, if there is one.")
+    ] = None,
+    label: Annotated[str | None, typer.Option("--label-column", "--label", help="The column with the label.")] = None,
     score: Annotated[
-        str | None, typer.Option(help="regress, embed: the column with the number; for embed also none.")
+        str | None,
+        typer.Option(
+            "--score-column", "--score", help="regress, embed: the column with the number; for embed also none."
+        ),
     ] = None,
     negative: Annotated[
-        str | None, typer.Option(help="embed: the column with a text that does not belong to the first.")
+        str | None,
+        typer.Option(
+            "--negative-column", "--negative", help="embed: the column with a text that does not belong to the first."
+        ),
     ] = None,
     question: Annotated[
-        str | None, typer.Option(help="qa: the column with the question; --text is the passage, --label the answers.")
+        str | None,
+        typer.Option(
+            "--question-column",
+            "--question",
+            help="qa: the column with the question; --text-column is the passage, --label-column the answers.",
+        ),
     ] = None,
     endings: Annotated[str | None, typer.Option(help="choice: the columns with the endings, as a,b,c.")] = None,
     epochs: Annotated[

@@ -199,11 +199,11 @@ def _find_columns(table: Table, rows: Sequence[Row], reading: Reading, notes: li
         premise, endings, right = _by_content(table, rows)
     if premise is None or not endings or (reading.labelled and right is None):
         lacking = (
-            "beginning (--text)"
+            "beginning (--text-column)"
             if premise is None
             else "endings (--endings a,b,c)"
             if not endings
-            else "right ending (--label)"
+            else "right ending (--label-column)"
         )
         usual = PREMISES if premise is None else LISTS if not endings else ANSWERS
         hint = next((hint for name in usual if (hint := nearest(name, table.columns))), "")

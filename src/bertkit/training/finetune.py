@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from bertkit import device as devices
-from bertkit.errors import InputError, UsageError
+from bertkit.errors import InputError, TrainingError, UsageError
 from bertkit.files import refuse_existing, sha256_of
 from bertkit.inference.scoring import Scorer
 from bertkit.interop.fine_tuned import save_fine_tuned
@@ -27,7 +27,7 @@ from bertkit.tasks.data.split import in_both, split
 from bertkit.tasks.task import Reading, Task, Unit
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.training.findings import findings
-from bertkit.training.fit import FitSettings, Fitted, FitWatcher, check_batch, fit, require_finite
+from bertkit.training.fit import FitSettings, Fitted, FitWatcher, check_batch, fit
 from bertkit.training.transfer import deepest_of
 
 
@@ -201,8 +201,7 @@ def finetune(
     config = folder.config
     settings = FitSettings.usual(width=config.hidden_size, units=len(units), family=config.family, **request.change)
     provenance = _provenance(request, settings)
-    best: tuple[float, FineTuned, Fitted] | None = None
-    scores = []
+    seeds = _Seeds()
     before: dict[str, float] | None = None
     for number in range(request.seeds):
         watcher.began_seed(number + 1, request.seeds)
@@ -213,56 +212,85 @@ def finetune(
             before = measure(scorer, examples.dev, dev)
             main = examples.task.main_metric
             watcher.said(f"before training: {main.replace('_', ' ')} {before[main]:.4f}")
-        fitted = fit(
-            model,
-            examples.task,
-            units,
-            lambda scorer=scorer: measure(scorer, examples.dev, dev),  # type: ignore[misc]
-            settings,
-            seed=seed,
-            pad_id=tokenizer.pad_id,
-            precision=machine.precision,
-            watcher=watcher,
+        try:
+            fitted = fit(
+                model,
+                examples.task,
+                units,
+                lambda scorer=scorer: measure(scorer, examples.dev, dev),  # type: ignore[misc]
+                settings,
+                seed=seed,
+                pad_id=tokenizer.pad_id,
+                precision=machine.precision,
+                watcher=watcher,
+            )
+        except TrainingError as problem:
+            if request.seeds == 1:
+                raise
+            seeds.diverged.append(problem)
+            notes.append(f"seed {seed} is left out: {problem.problem}")
+            watcher.said(notes[-1])
+            continue
+        seeds.add(fitted.best.metrics[examples.task.main_metric], model, fitted)
+    model, fitted = seeds.best()
+
+    def save(files: Mapping[str, str | bytes]) -> None:
+        save_fine_tuned(
+            out,
+            model.cpu(),
+            examples.task.finished(model),
+            tokenizer,
+            metrics=fitted.best.metrics,
+            provenance={**provenance, "scores_of_seeds": seeds.scores},
+            columns=examples.columns,
+            files=files,
+            overwrite=overwrite,
         )
-        score = fitted.best.metrics[examples.task.main_metric]
-        scores.append(score)
-        if best is None or score > best[0]:
-            best = score, model, fitted
-    if best is None:
-        raise UsageError("no seed")
-    _, model, fitted = best
+
     watcher.said("looking at the mistakes, and at what a simpler model would do")
-    scorer = Scorer(model, examples.task, tokenizer, precision=machine.precision)
-    answers = [answered.answer for answered in scorer.answer_encoded(examples.dev, dev)]
-    facts = findings(
-        out.resolve().name,
-        examples.task,
-        examples.train,
-        examples.dev,
-        answers,
-        fitted,
-        seeds=scores,
-        settings=settings,
-        notes=notes,
-        before=before,
-    )
-    files: dict[str, str | bytes] = {"report.html": fit_page(facts)}
-    if facts.confusion is not None:
-        files["confusion.png"] = draw_confusion(*facts.confusion)
-    finished = examples.task.finished(model)
-    require_finite(model, "training")
-    save_fine_tuned(
-        out,
-        model.cpu(),
-        finished,
-        tokenizer,
-        metrics=fitted.best.metrics,
-        provenance={**provenance, "scores_of_seeds": scores},
-        columns=examples.columns,
-        files=files,
-        overwrite=overwrite,
-    )
-    return FinetuneResult(out, fitted.best.metrics, scores, fitted, notes, facts)
+    try:
+        scorer = Scorer(model, examples.task, tokenizer, precision=machine.precision)
+        answers = [answered.answer for answered in scorer.answer_encoded(examples.dev, dev)]
+        facts = findings(
+            out.resolve().name,
+            examples.task,
+            examples.train,
+            examples.dev,
+            answers,
+            fitted,
+            seeds=seeds.scores,
+            settings=settings,
+            notes=notes,
+            before=before,
+        )
+        files: dict[str, str | bytes] = {"report.html": fit_page(facts)}
+        if facts.confusion is not None:
+            files["confusion.png"] = draw_confusion(*facts.confusion)
+    except Exception:
+        save({})  # what was fitted for hours is not lost to a fault in the report on it
+        watcher.said(f"the model is in {out}; the report on it failed")
+        raise
+    save(files)
+    return FinetuneResult(out, fitted.best.metrics, seeds.scores, fitted, notes, facts)
+
+
+class _Seeds:
+    """What came of each seed; only the best model is kept."""
+
+    def __init__(self) -> None:
+        self.scores: list[float] = []
+        self.diverged: list[TrainingError] = []
+        self._best: tuple[FineTuned, Fitted] | None = None
+
+    def add(self, score: float, model: FineTuned, fitted: Fitted) -> None:
+        if not self.scores or score > max(self.scores):
+            self._best = model, fitted
+        self.scores.append(score)
+
+    def best(self) -> tuple[FineTuned, Fitted]:
+        if self._best is None:
+            raise self.diverged[-1]
+        return self._best
 
 
 def new_model(folder: ModelFolder, task: Task[Any], request: FinetuneRequest, seed: int) -> FineTuned:
