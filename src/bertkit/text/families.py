@@ -44,10 +44,6 @@ class Family:
     second_segment: int = 1
     """The segment of the second text."""
 
-    def frame_size(self, *, pair: bool) -> int:
-        """How many tokens stand around a text, or around and between two."""
-        return 2 + self.between_texts if pair else 2
-
 
 _FAMILIES = (
     Family(

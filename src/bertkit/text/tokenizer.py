@@ -41,6 +41,17 @@ class Encoded(NamedTuple):
     """For each token the text it came from, 0 or 1; None for the special ones."""
 
 
+class Frame(NamedTuple):
+    """The tokens that stand around texts: before the first, between two, after the last."""
+
+    start: tuple[int, ...]
+    between: tuple[int, ...]
+    end: tuple[int, ...]
+
+    def size(self, *, pair: bool) -> int:
+        return len(self.start) + len(self.between) * pair + len(self.end)
+
+
 class Tokenizer:
     """A tokenizer with the special tokens of its family of models.
 
@@ -191,6 +202,11 @@ class Tokenizer:
     @cached_property
     def eos_id(self) -> int:
         return self._special_id("eos")
+
+    @cached_property
+    def frame(self) -> Frame:
+        """[CLS] A [SEP] and [CLS] A [SEP] B [SEP], or what the family has in their place."""
+        return Frame((self.cls_id,), (self.sep_id,) * self.family.between_texts, (self.sep_id,))
 
     def token(self, token_id: int) -> str:
         return self.backend.id_to_token(token_id) or self.specials.get("unk", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,7 @@ def _not_understood(examples: Examples, encoded: Sequence[Unit], tokenizer: Toke
             f"{len(cut):,} of {len(both):,} examples are longer than {task.max_length} tokens and are not read whole"
             f" (classify, regress: see --long); the longest is in {longest.place}"
         )
-    specials = {tokenizer.cls_id, tokenizer.sep_id, *([tokenizer.unk_id] if "unk" in tokenizer.specials else [])}
+    specials = {*chain(*tokenizer.frame), *([tokenizer.unk_id] if "unk" in tokenizer.specials else [])}
     unknown = [
         example
         for example, its in zip(both, encoded, strict=True)
