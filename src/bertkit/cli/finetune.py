@@ -68,6 +68,9 @@ def finetune(
     multi_label: Annotated[
         bool, typer.Option("--multi-label", help="classify: a text may have several labels, a|b or a list.")
     ] = False,
+    both_orders: Annotated[
+        bool, typer.Option("--both-orders", help="classify, regress: read each pair in both orders, as GPT does.")
+    ] = False,
     class_weights: Annotated[bool, typer.Option("--class-weights", help="classify: rare labels count more.")] = False,
     crf: Annotated[bool, typer.Option("--crf", help="tag: judge neighbouring tags together.")] = False,
     freeze: Annotated[bool, typer.Option("--freeze", help="Only the head learns; BERT gives features.")] = False,
@@ -104,19 +107,17 @@ def finetune(
     Columns that are not named are guessed, and that is said.
     """
     options: dict[str, Any] = {}
-    if long is not None:
-        if task not in ("classify", "regress"):
-            raise UsageError(f"--long with the task {task}", "It is for classify and regress.")
-        options["long"] = long
-    for name, value, owner in (
+    for name, value, *owners in (
+        ("long", long, "classify", "regress"),
+        ("both_orders", both_orders, "classify", "regress"),
         ("multi_label", multi_label, "classify"),
         ("class_weights", class_weights, "classify"),
         ("crf", crf, "tag"),
     ):
-        if value and task != owner:
-            raise UsageError(f"--{name.replace('_', '-')} with the task {task}", f"It is for {owner}.")
+        if value and task not in owners:
+            raise UsageError(f"--{name.replace('_', '-')} with the task {task}", f"It is for {' and '.join(owners)}.")
         if value:
-            options[name] = value
+            options[str(name)] = value
     for name, value in (("freeze", freeze), ("mix-layers", mix), ("lstm", lstm > 0)):
         if value and task == "embed":
             raise UsageError(
