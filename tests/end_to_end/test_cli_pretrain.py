@@ -149,6 +149,7 @@ def test_a_model_goes_on_in_a_new_domain_with_new_words(
         (("--steps", 2, "--learning-rate", 0), "a learning rate of 0.0"),
         (("--steps", 2, "--optimizer", "adam"), "Did you mean 'adamw'?"),
         (("--steps", 2, "--mask-rate", 1.5), "a masking rate of 1.5"),
+        (("--steps", 2, "--mask-shares", "80/20"), "mask shares of '80/20'"),
         (("--steps", 2, "--length", 4096), "the model has 512 positions"),
         (("--steps", 2, "--extend-vocabulary"), "Give one with --from"),
         (("--steps", 2, "--from", "x", "--model", "bert-tiny"), "--model and --from are both given"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bertkit.corpus.sampling.keyed import key
 from bertkit.corpus.sampling.samples import Sample
 from bertkit.errors import UsageError
-from bertkit.objectives.masking import Masked, Masking, Vocabulary, mask
+from bertkit.objectives.masking import Masked, Masking, Vocabulary, mask, shares_of
 
 CLS, SEP, MASK = 1, 2, 3
 VOCABULARY = Vocabulary(MASK, np.arange(10, 1010))
@@ -138,3 +138,13 @@ def test_spans_do_not_cross_from_one_segment_into_the_other():
 def test_impossible_settings_are_refused(wrong: dict, words: str):
     with pytest.raises(UsageError, match=words):
         Masking(**wrong)
+
+
+def test_shares_are_said_as_people_write_them():
+    only_masks = Masking(**shares_of("100/0/0"))
+    assert (only_masks.masked, only_masks.random) == (1.0, 0.0)
+    masked = mask(sample([[1] * 40]), only_masks, VOCABULARY, 5)
+    assert (masked.ids[masked.positions] == MASK).all()
+    for wrong in ("80/10", "80/10/20", "110/-10/0", "a/b/c"):
+        with pytest.raises(UsageError, match="80/10/10, or 100/0/0"):
+            shares_of(wrong)

@@ -14,6 +14,9 @@ from sklearn import metrics as reference
 
 from bertkit.errors import ConfigError, InputError, UsageError
 from bertkit.inference.scoring import Scorer
+from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
+from bertkit.interop.folder import ModelFolder
+from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.model.presets import bert_tiny
@@ -27,6 +30,7 @@ from bertkit.tasks.regress import Regress
 from bertkit.tasks.scores import classification_scores, multi_label_scores, regression_scores
 from bertkit.tasks.task import Reading, Task
 from bertkit.text.tokenizer import Tokenizer
+from bertkit.training.finetune import FinetuneRequest, new_model
 from bertkit.training.fit import FitSettings, FitWatcher, fit, passes
 from bertkit.training.learning_curve import Point, learning_curve
 from bertkit.training.transfer import Transfer, depth_of, merge_lora, parameter_groups, prepare
@@ -334,10 +338,29 @@ def test_features_with_more_on_top_learn_too(english: list[str], tokenizer: Toke
     assert task.metrics(examples, scorer.answer(examples))["accuracy"] > 0.9
 
 
+def test_a_left_to_right_model_is_read_from_its_last_token_and_comes_back_so(
+    english: list[str], tokenizer: Tokenizer, tmp_path: Path
+):
+    torch.manual_seed(0)
+    bert = Bert(bert_tiny(vocab_size=tokenizer.vocab_size, is_decoder=True), nsp=False)
+    save_model(tmp_path / "one-way", bert, tokenizer, provenance={})
+    examples = sentences(english, 16)
+    task = Classify.for_examples(examples, max_length=32)
+    for head, reads in (({}, "last"), ({"lstm": 8}, "text")):
+        request = FinetuneRequest(task="classify", train="", start="", head=head)
+        model = new_model(ModelFolder(tmp_path / "one-way"), task, request, seed=0).eval()
+        assert model.shape.reads == reads
+        scores = model(task.batch(task.encode(examples, tokenizer), packed=True, pad_id=0))
+        assert scores.std(0).min() > 0, "from [CLS], which sees nothing, all would be the same"
+        save_fine_tuned(tmp_path / "tuned", model, task, tokenizer, metrics={}, provenance={}, overwrite=True)
+        again = load_fine_tuned(ModelFolder(tmp_path / "tuned")).model
+        torch.testing.assert_close(again(task.batch(task.encode(examples, tokenizer), packed=True, pad_id=0)), scores)
+
+
 def test_packed_and_padded_batches_give_the_same_scores(english: list[str], tokenizer: Tokenizer):
     examples = sentences(english, 8)
     task = Classify.for_examples(examples, max_length=32)
-    for head in ({}, {"lstm": 8}, {"mix": True}):
+    for head in ({}, {"lstm": 8}, {"mix": True}, {"reads": "last"}, {"reads": "last", "mix": True}):
         model = small(tokenizer, task, **head).eval()
         units = task.encode(examples, tokenizer)
         packed, padded = (task.batch(units, packed=way, pad_id=0) for way in (True, False))

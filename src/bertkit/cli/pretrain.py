@@ -51,6 +51,9 @@ def pretrain(
         str | None, typer.Option(help="Hide token, word (whole words), span or ngram. [the recipe's; ALBERT ngram]")
     ] = None,
     mask_rate: Annotated[float | None, typer.Option(help="How much is hidden. [0.15]")] = None,
+    mask_shares: Annotated[
+        str | None, typer.Option(help="Of 100 hidden tokens: masked/random/as they are. [80/10/10]")
+    ] = None,
     no_nsp: Annotated[bool, typer.Option("--no-nsp", help="Without next-sentence prediction.")] = False,
     generator_size: Annotated[
         float | None, typer.Option(help="ELECTRA: its generator's width, as a share of the discriminator's. [0.25]")
@@ -119,6 +122,10 @@ def pretrain(
         "generator_size": generator_size,
         "left_to_right": True if left_to_right else None,
     }
+    if mask_shares is not None:
+        from bertkit.objectives.masking import shares_of
+
+        changes |= {f"masking.{name}": share for name, share in shares_of(mask_shares).items()}
     from bertkit import device as devices
     from bertkit.cli.training_display import TrainingDisplay
 

@@ -2,7 +2,7 @@
 config.json, and in bertkit.json all that the task has to know.
 
 What transformers has no place for (a CRF, an LSTM, a mix of layers) is kept under names of our own; a model with such
-parts opens there, but without them.
+parts opens there, but without them. So does a left-to-right model for whole texts: there its head would read [CLS].
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A BERT with one small head for a task on top: what fine-tuning trains and what predicts.
 
 Two kinds of heads do for all of BERT's tasks. One reads the text as a whole, from [CLS] through the pooler: classes, a
-number, a score for each choice. One reads every token: tags, and where an answer begins and ends. For sentence vectors
-there is no head at all: what is wanted is the mean over the tokens itself.
+number, a score for each choice; of a left-to-right model from the last token, since its [CLS] has seen nothing. One
+reads every token: tags, and where an answer begins and ends. For sentence vectors there is no head at all: what is
+wanted is the mean over the tokens itself.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from bertkit.model.crf import Crf
 from bertkit.model.inputs import Inputs
 from bertkit.model.layers import Dropout
 
-READS = ("text", "tokens", "mean")
+READS = ("text", "last", "tokens", "mean")
 DROPS_BEFORE_POOLING = ("roberta", "electra")
 """Families whose classification head begins with dropout."""
 
@@ -32,8 +33,8 @@ class HeadShape:
     """What decides a head's tensors."""
 
     reads: str
-    """`text`: one row of scores for each sequence. `tokens`: one for each token. `mean`: for each sequence the mean of
-    its tokens' vectors, as it is."""
+    """`text`: one row of scores for each sequence, from its first token. `last`: the same from its last. `tokens`: one
+    for each token. `mean`: for each sequence the mean of its tokens' vectors, as it is."""
     outputs: int
     """Of `mean` 0: what it gives is as wide as the model."""
     mix: bool = False
@@ -103,29 +104,27 @@ class FineTuned(nn.Module):
         x = self._read(inputs)
         if self.shape.reads == "mean":
             return inputs.means(x)
-        if self.shape.reads == "text" and self.bert.pooler is not None and self.lstm is None:
+        if self.shape.reads in ("text", "last") and self.bert.pooler is not None and self.lstm is None:
             x = self.bert.pooler.pooled(self.dropout(x) if self.bert.config.family in DROPS_BEFORE_POOLING else x)
         scores: Tensor = self.dense(self.dropout(x))
         return scores
 
     def _read(self, inputs: Inputs) -> Tensor:
         """The vectors that the head is given."""
-        firsts = inputs.firsts if self.shape.reads == "text" else None
+        places = {"text": inputs.firsts, "last": inputs.lasts}.get(self.shape.reads)
         if self.mix is None and self.lstm is None:
-            return inputs.through(self.bert.encoder, firsts)
+            return inputs.through(self.bert.encoder, places)
         x = inputs.through(self.bert.encoder) if self.mix is None else self.mix(inputs.states(self.bert.encoder))
         x = self._through_lstm(x, inputs)
-        return x if firsts is None else x[firsts]
+        return x if places is None else x[places]
 
     def _through_lstm(self, x_TD: Tensor, inputs: Inputs) -> Tensor:
         if self.lstm is None:
             return x_TD
+        lengths = inputs.lengths
         if inputs.runs is None:
             padded = x_TD.view(*inputs.ids.shape, -1)
-            full = torch.full((inputs.sequences,), inputs.ids.shape[1])
-            lengths = full if inputs.seen is None else inputs.seen.sum(1).cpu()
         else:
-            lengths = torch.tensor([length for count, length in inputs.runs for _ in range(count)])
             padded = pad_sequence(list(torch.split(x_TD, lengths.tolist())), batch_first=True)
         packed = pack_padded_sequence(padded, lengths, batch_first=True, enforce_sorted=False)
         states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=padded.shape[1])

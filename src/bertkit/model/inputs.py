@@ -38,6 +38,19 @@ class Inputs:
     def sequences(self) -> int:
         return len(self.firsts)
 
+    @property
+    def lengths(self) -> Tensor:
+        """How many tokens each sequence has."""
+        if self.runs is not None:
+            return torch.tensor([length for count, length in self.runs for _ in range(count)])
+        full = torch.full((self.sequences,), self.ids.shape[1])
+        return full if self.seen is None else self.seen.sum(1).cpu()
+
+    @property
+    def lasts(self) -> Tensor:
+        """The places of the last tokens."""
+        return self.firsts + self.lengths.to(self.firsts.device) - 1
+
     def to(self, device: torch.device) -> Self:
         if device.type == "cpu":
             return self

@@ -52,6 +52,24 @@ class Masking:
             raise UsageError(f"spans of up to {self.longest_span} words that end with {self.span_end}")
 
 
+def shares_of(text: str) -> dict[str, float]:
+    """What becomes of the chosen tokens, as people write it.
+
+    >>> shares_of("80/10/10")
+    {'masked': 0.8, 'random': 0.1}
+    """
+    try:
+        shares = [float(share) for share in text.split("/")]
+    except ValueError:
+        shares = []
+    if len(shares) != 3 or min(shares) < 0 or abs(sum(shares) - 100) > 1e-6:
+        raise UsageError(
+            f"mask shares of {shortened(text)}",
+            "Give how many of 100 hidden tokens are masked, random, and left as they are: 80/10/10, or 100/0/0.",
+        )
+    return {"masked": shares[0] / 100, "random": shares[1] / 100}
+
+
 class Vocabulary(NamedTuple):
     """What masking needs to know of the tokenizer."""
 

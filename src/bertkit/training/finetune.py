@@ -308,7 +308,10 @@ def new_model(folder: ModelFolder, task: Task[Any], request: FinetuneRequest, se
             bert.pooler = Pooler(folder.config)
             torch.nn.init.normal_(bert.pooler.dense.weight, std=folder.config.initializer_range)
             torch.nn.init.zeros_(bert.pooler.dense.bias)
-    return FineTuned(bert, replace(task.shape, **request.head))
+    shape = replace(task.shape, **request.head)
+    if shape.reads == "text" and folder.config.is_decoder and not shape.lstm:
+        shape = replace(shape, reads="last")
+    return FineTuned(bert, shape)
 
 
 def measure(scorer: Scorer, examples: Sequence[Any], encoded: Sequence[Unit]) -> dict[str, float]:

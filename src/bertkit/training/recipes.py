@@ -145,6 +145,10 @@ def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
                 f"a generator of {size:g} times the width of its discriminator",
                 "Give --generator-size between 0 and 1: a generator that is too good makes it too hard, 0.25 is usual.",
             )
+        if "masking.masked" in asked:
+            raise UsageError(
+                "shares of what is hidden for an electra model, whose generator fills all of it", "Leave them out."
+            )
         # the places that are asked for are filled by the generator, whatever it sees there
         masking = replace(recipe.masking, masked=0.85, random=0.0)
         return replace(recipe, nsp=False, generator_size=size, masking=masking)
