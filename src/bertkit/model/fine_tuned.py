@@ -92,6 +92,10 @@ class FineTuned(nn.Module):
         )
         self.dropout = Dropout(config.hidden_dropout_prob if dropout is None else dropout)
         self.crf = Crf(shape.outputs) if shape.crf else None
+        self.keeps_tokens = False
+        """Whether a pass in training keeps what the encoder says of every token in `tokens`, for a loss beside the
+        task's."""
+        self.tokens: Tensor | None = None
         if shape.reads == "mean":
             self.dense = nn.Identity()  # type: ignore[assignment]
             return
@@ -112,9 +116,16 @@ class FineTuned(nn.Module):
     def _read(self, inputs: Inputs) -> Tensor:
         """The vectors that the head is given."""
         places = {"text": inputs.firsts, "last": inputs.lasts}.get(self.shape.reads)
-        if self.mix is None and self.lstm is None:
+        keeps_tokens = self.keeps_tokens and self.training
+        if self.mix is None and self.lstm is None and not keeps_tokens:
             return inputs.through(self.bert.encoder, places)
-        x = inputs.through(self.bert.encoder) if self.mix is None else self.mix(inputs.states(self.bert.encoder))
+        if self.mix is None:
+            x = inputs.through(self.bert.encoder)
+        else:
+            states = inputs.states(self.bert.encoder)
+            x = self.mix(states)
+        if keeps_tokens:
+            self.tokens = x if self.mix is None else states[-1]
         x = self._through_lstm(x, inputs)
         return x if places is None else x[places]
 
