@@ -67,7 +67,10 @@ def load_model(folder: ModelFolder) -> Loaded:
     ours = model.state_dict()
     for row in family.table(folder.config):
         if row.ours in ours:
-            ours[row.ours] = join(theirs.pop(name) for name in row.theirs)
+            if row.ours.startswith("pooler."):  # ModernBERT's masked-word head begins with the same tensors
+                ours[row.ours] = join(theirs[name] for name in row.theirs).clone()
+            else:
+                ours[row.ours] = join(theirs.pop(name) for name in row.theirs)
     model.load_state_dict(ours, assign=True)
     return Loaded(model.eval(), notes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -51,12 +52,15 @@ class Bert(nn.Module):
 
     def initialise(self) -> None:
         """As published: weights normal with the config's standard deviation, biases 0, norms the identity, the
-        padding token's embedding 0."""
+        padding token's embedding 0. ModernBERT's layers add the less at first the more of them there are."""
         deviation = self.config.initializer_range
-        for module in self.modules():
+        for name, module in self.named_modules():
             if isinstance(module, nn.Linear):
-                nn.init.normal_(module.weight, std=deviation)
-                nn.init.zeros_(module.bias)
+                adds = self.config.family == "modernbert" and name.endswith((".output", ".narrow"))
+                std = deviation / math.sqrt(2 * self.config.num_hidden_layers) if adds else deviation
+                nn.init.normal_(module.weight, std=std)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=deviation)
                 if module.padding_idx is not None:

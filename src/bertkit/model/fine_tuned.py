@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
-from bertkit.config import require_fields
+from bertkit.config import BertConfig, require_fields
 from bertkit.errors import ConfigError
 from bertkit.model.bert import Bert
 from bertkit.model.crf import Crf
@@ -25,6 +25,11 @@ from bertkit.model.layers import Dropout
 READS = ("text", "tokens", "mean")
 DROPS_BEFORE_POOLING = ("roberta", "electra")
 """Families whose classification head begins with dropout."""
+
+
+def needs_pooler(config: BertConfig, reads: str) -> bool:
+    """Whether a head comes after the pooler. ModernBERT's does also where it reads every token."""
+    return reads == "text" or (reads == "tokens" and config.family == "modernbert")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +82,8 @@ class LayerMix(nn.Module):
 
 
 class FineTuned(nn.Module):
+    """What a head reads as the text as a whole is the first token, or, in some ModernBERTs, the mean of all."""
+
     dense: nn.Linear
 
     def __init__(self, bert: Bert, shape: HeadShape, *, dropout: float | None = None) -> None:
@@ -90,6 +97,7 @@ class FineTuned(nn.Module):
             else None
         )
         self.dropout = Dropout(config.hidden_dropout_prob if dropout is None else dropout)
+        self.reads_mean = shape.reads == "mean" or (shape.reads == "text" and config.classifier_pooling == "mean")
         self.crf = Crf(shape.outputs) if shape.crf else None
         if shape.reads == "mean":
             self.dense = nn.Identity()  # type: ignore[assignment]
@@ -101,16 +109,18 @@ class FineTuned(nn.Module):
     def forward(self, inputs: Inputs) -> Tensor:
         """Scores: a row for each sequence, or for each place."""
         x = self._read(inputs)
+        if self.reads_mean:
+            x = inputs.means(x)
         if self.shape.reads == "mean":
-            return inputs.means(x)
-        if self.shape.reads == "text" and self.bert.pooler is not None and self.lstm is None:
+            return x
+        if self.bert.pooler is not None and self.lstm is None and needs_pooler(self.bert.config, self.shape.reads):
             x = self.bert.pooler.pooled(self.dropout(x) if self.bert.config.family in DROPS_BEFORE_POOLING else x)
         scores: Tensor = self.dense(self.dropout(x))
         return scores
 
     def _read(self, inputs: Inputs) -> Tensor:
         """The vectors that the head is given."""
-        firsts = inputs.firsts if self.shape.reads == "text" else None
+        firsts = inputs.firsts if self.shape.reads == "text" and not self.reads_mean else None
         if self.mix is None and self.lstm is None:
             return inputs.through(self.bert.encoder, firsts)
         x = inputs.through(self.bert.encoder) if self.mix is None else self.mix(inputs.states(self.bert.encoder))

@@ -11,7 +11,6 @@ from bertkit.tasks.task import Task
 
 class TextTask(Task[TextExample]):
     architecture: ClassVar[str] = "BertForSequenceClassification"
-    pooler: ClassVar[bool] = True
     may_be_told: ClassVar[tuple[str, ...]] = ("long",)
 
     @classmethod
