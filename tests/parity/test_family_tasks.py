@@ -15,8 +15,9 @@ from bertkit.config import BertConfig
 from bertkit.inference.scoring import Scorer
 from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
 from bertkit.interop.folder import ModelFolder
+from bertkit.model import presets
 from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned
+from bertkit.model.fine_tuned import FineTuned, needs_pooler
 from bertkit.tasks.choice import MultipleChoice
 from bertkit.tasks.classify import Classify
 from bertkit.tasks.qa import Qa
@@ -34,9 +35,22 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "albert": {"embedding_size": 16, "num_hidden_groups": 1},
     "electra": {"embedding_size": 16},
     "distilbert": {"type_vocab_size": 0},
+    "modernbert": {**presets.MODERNBERT, "local_attention": 6},
 }
-TOKENIZERS = {"roberta": "roberta", "albert": "albert", "electra": "bert", "distilbert": "bert"}
-PREFIXES = {"roberta": "Roberta", "albert": "Albert", "electra": "Electra", "distilbert": "DistilBert"}
+TOKENIZERS = {
+    "roberta": "roberta",
+    "albert": "albert",
+    "electra": "bert",
+    "distilbert": "bert",
+    "modernbert": "modernbert",
+}
+PREFIXES = {
+    "roberta": "Roberta",
+    "albert": "Albert",
+    "electra": "Electra",
+    "distilbert": "DistilBert",
+    "modernbert": "ModernBert",
+}
 TEXTS = ["The import statement binds names", ("one text", "and another one"), "no more"]
 CHOICES = [("The import statement", ["binds names", "is a loop", "ends"]), ("A class", ["is a type", "is not"])]
 SENTENCES = [("The", "import", "statement", "binds", "names"), ("Import",)]
@@ -59,10 +73,9 @@ def tokenizers(english: list[str]) -> dict[str, Tokenizer]:
 
 def ours(family: str, task: Task[Any], tokenizer: Tokenizer) -> FineTuned:
     torch.manual_seed(1)
-    config = BertConfig(
-        family=family, vocab_size=tokenizer.vocab_size, initializer_range=0.2, **{**SIZES, **FAMILIES[family]}
-    )
-    bert = Bert(config, pooler=task.pooler, mlm=False, nsp=False)
+    its = {"family": family, **SIZES, **FAMILIES[family], "vocab_size": tokenizer.vocab_size}
+    config = BertConfig(**{**its, "pad_token_id": tokenizer.pad_id, "initializer_range": 0.2})
+    bert = Bert(config, pooler=needs_pooler(config, task.shape.reads), mlm=False, nsp=False)
     model = FineTuned(bert, task.shape).eval()
     torch.nn.init.normal_(model.dense.bias, std=0.5)
     return model

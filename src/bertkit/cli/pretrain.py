@@ -12,7 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from bertkit.cli.options import Device, Overwrite, Threads, emit, for_people
-from bertkit.errors import InterruptionError, UsageError
+from bertkit.errors import InterruptionError, UsageError, nearest, shortened
+
+MASKS = ("dynamic", "static")
 
 
 def pretrain(
@@ -53,6 +55,13 @@ def pretrain(
     mask_rate: Annotated[float | None, typer.Option(help="How much is hidden. [0.15]")] = None,
     mask_shares: Annotated[
         str | None, typer.Option(help="Of 100 hidden tokens: masked/random/as they are. [80/10/10]")
+    ] = None,
+    masks: Annotated[
+        str | None, typer.Option(help="dynamic: drawn anew in each epoch; static: drawn once. [dynamic]")
+    ] = None,
+    mask_copies: Annotated[
+        int | None,
+        typer.Option(min=1, help="Static masks: so many for each sample, by turns; the first BERT had 10. [1]"),
     ] = None,
     no_nsp: Annotated[bool, typer.Option("--no-nsp", help="Without next-sentence prediction.")] = False,
     generator_size: Annotated[
@@ -118,6 +127,7 @@ def pretrain(
         "optimizer.learning_rate": learning_rate,
         "masking.unit": mask,
         "masking.rate": mask_rate,
+        "masking.copies": _copies(masks, mask_copies),
         "nsp": False if no_nsp else None,
         "generator_size": generator_size,
         "left_to_right": True if left_to_right else None,
@@ -165,6 +175,17 @@ def pretrain(
             facts = pretrain(request, run, machine, display, overwrite=overwrite, command=tuple(sys.argv))
     if int(os.environ.get("RANK", "0")) == 0:
         _result(run, facts)
+
+
+def _copies(masks: str | None, copies: int | None) -> int | None:
+    """How often samples are masked; 0 for anew in each epoch."""
+    if masks is not None and masks not in MASKS:
+        raise UsageError(
+            f"masks that are {shortened(masks)}", f"{nearest(masks, MASKS)} There are: {', '.join(MASKS)}."
+        )
+    if masks != "static" and copies is not None:
+        raise UsageError(f"--mask-copies {copies} of masks drawn anew in each epoch", "Add --masks static.")
+    return None if masks is None else (copies or 1) * (masks == "static")
 
 
 def _refuse_others(context: typer.Context) -> None:

@@ -18,7 +18,7 @@ from bertkit.interop import safetensors_files
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.sentence_transformers import SentenceSettings, sentence_files
 from bertkit.interop.weights import SavedHead, load_model, save_model
-from bertkit.model.fine_tuned import FineTuned, HeadShape
+from bertkit.model.fine_tuned import FineTuned, HeadShape, needs_pooler
 from bertkit.tasks import task_called
 from bertkit.tasks.task import Task
 from bertkit.text.tokenizer import Tokenizer
@@ -60,7 +60,7 @@ def save_fine_tuned(
         beside.update(sentence_files(model.bert.config.hidden_size, task.max_length))
     head = SavedHead(
         architecture=task.architecture,
-        pooler=task.pooler,
+        pooler=needs_pooler(model.bert.config, model.shape.reads),
         tensors=tensors,
         config=config,
         facts={
@@ -91,7 +91,7 @@ def load_fine_tuned(folder: ModelFolder) -> LoadedTask:
     shape = _shape(folder, tensors)
     task = _task(folder, shape)
     bert.mlm = bert.nsp = bert.rtd = None
-    if not task.pooler:
+    if not needs_pooler(bert.config, shape.reads):
         bert.pooler = None
     model = FineTuned(bert, shape)
     expected = model.head_tensors()

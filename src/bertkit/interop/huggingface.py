@@ -10,13 +10,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
-from bertkit.config import BertConfig
+from bertkit.config import BIASES, ROTATIONS, BertConfig
 from bertkit.errors import ConfigError, nearest, shortened
 from bertkit.interop.families import FAMILIES, family_of
 from bertkit.interop.families.bert import BERT
 from bertkit.interop.families.names import HuggingFaceFamily
 
-SOME_FAMILIES_HAVE = ("is_decoder", "embedding_size", "num_hidden_groups")
+SOME_FAMILIES_HAVE = (
+    *("is_decoder", "embedding_size", "num_hidden_groups", "classifier_pooling"),
+    *BIASES,
+    *ROTATIONS,
+)
 SAID_BY_THE_TYPE = ("family", "pre_norm")
 """Settings of ours that are no key there: model_type says them."""
 MAY_BE_NULL = ("pad_token_id", "intermediate_size")
@@ -70,6 +74,10 @@ def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Coll
     if "model_type" not in values and not _looks_like_bert(values):
         raise ConfigError(f"{source} has no model_type", 'If it is a BERT, add "model_type": "bert".')
     family = next((family for family in FAMILIES if family.model_type == values.get("model_type")), BERT)
+    try:
+        values = family.read(values)
+    except ConfigError as problem:
+        raise ConfigError(f"{source}: {problem.problem}", problem.remedy) from None
     keys = keys_of(family)
     only = {**ONLY, **family.only}
     for key, value in sorted(values.items(), key=lambda item: item[0] != "model_type"):  # which says most
@@ -122,14 +130,16 @@ def config_to_huggingface(config: BertConfig, architecture: str, *, tied: bool =
         said["embedding_size"] = config.embedding_width
     if "num_hidden_groups" in said:
         said["num_hidden_groups"] = config.blocks
-    return {
-        "architectures": [architecture],
-        "model_type": family.model_type,
-        **said,
-        "position_embedding_type": "absolute",
-        "tie_word_embeddings": tied,
-        "dtype": "float32",
-    }
+    return family.write(
+        {
+            "architectures": [architecture],
+            "model_type": family.model_type,
+            **said,
+            "position_embedding_type": "absolute",
+            "tie_word_embeddings": tied,
+            "dtype": "float32",
+        }
+    )
 
 
 def _looks_like_bert(values: Mapping[str, Any]) -> bool:

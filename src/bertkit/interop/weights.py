@@ -68,7 +68,10 @@ def load_model(folder: ModelFolder) -> Loaded:
     ours = model.state_dict()
     for row in family.table(folder.config):
         if row.ours in ours:
-            ours[row.ours] = join((theirs.pop(name) for name in row.theirs), transposed=row.transposed)
+            # ModernBERT's masked-word head begins with the same tensors as its pooler
+            shared = row.ours.startswith("pooler.")
+            its = (theirs[name].clone() if shared else theirs.pop(name) for name in row.theirs)
+            ours[row.ours] = join(its, transposed=row.transposed)
     model.load_state_dict(ours, assign=True)
     return Loaded(model.eval(), notes)
 

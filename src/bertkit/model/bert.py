@@ -53,22 +53,22 @@ class Bert(nn.Module):
 
     def initialise(self) -> None:
         """As published: weights normal with the config's standard deviation, biases 0, norms the identity, the
-        padding token's embedding 0; in GPT-2 what adds to the sum smaller."""
+        padding token's embedding 0. What the layers of GPT-2 and ModernBERT add is the less at first the more of
+        them there are."""
         deviation = self.config.initializer_range
-        for module in self.modules():
+        for name, module in self.named_modules():
             if isinstance(module, nn.Linear):
-                nn.init.normal_(module.weight, std=deviation)
-                nn.init.zeros_(module.bias)
+                adds = self.config.family in ("gpt2", "modernbert") and name.endswith((".output", ".narrow"))
+                std = deviation / math.sqrt(2 * self.config.num_hidden_layers) if adds else deviation
+                nn.init.normal_(module.weight, std=std)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=deviation)
                 if module.padding_idx is not None:
                     nn.init.zeros_(module.weight[module.padding_idx])
             elif isinstance(module, WordHead) and module.decoder is not None:
                 nn.init.normal_(module.decoder, std=deviation)
-        if self.config.family == "gpt2":  # the deeper it is, the less each part adds to the sum in the beginning
-            for name, weight in self.encoder.named_parameters():
-                if name.endswith((".attention.output.weight", ".feed_forward.narrow.weight")):
-                    nn.init.normal_(weight, std=deviation / math.sqrt(2 * self.config.num_hidden_layers))
 
     @property
     def encoders(self) -> tuple[Encoder, ...]:

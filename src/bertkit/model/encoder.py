@@ -16,7 +16,9 @@ from bertkit.model.layers import (
     PostNormBlock,
     PreNormBlock,
     SelfAttention,
+    layer_norm,
 )
+from bertkit.model.modern import modern_block
 from bertkit.model.packing import Layout, Padded, pack
 
 
@@ -29,17 +31,19 @@ class EncoderOutput(NamedTuple):
     """If asked for, N of B x H x L x L: in row i, how much token i looks at each token."""
 
 
+def bert_block(config: BertConfig, number: int) -> PostNormBlock:  # noqa: ARG001 - all layers are alike
+    block = PreNormBlock if config.pre_norm else PostNormBlock
+    return block(config, attention=SelfAttention(config), feed_forward=FeedForward(config))
+
+
 class Encoder(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.embeddings = Embeddings(config)
-        block = PreNormBlock if config.pre_norm else PostNormBlock
-        self.blocks = nn.ModuleList(
-            block(config, attention=SelfAttention(config), feed_forward=FeedForward(config))
-            for _ in range(config.blocks)
-        )
+        block = modern_block if config.family == "modernbert" else bert_block
+        self.blocks = nn.ModuleList(block(config, number) for number in range(config.blocks))
         self.layers = config.num_hidden_layers
-        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps) if config.pre_norm else nn.Identity()
+        self.norm = layer_norm(config) if config.pre_norm else nn.Identity()
         self.causal = config.is_decoder
         self.gradient_checkpointing = False
         """Keep only each block's input for the backward pass and compute the rest again: about a third more
@@ -61,6 +65,8 @@ class Encoder(nn.Module):
         `attention_mask` is nonzero where a token may be looked at: B x L to hide padding, or B x L x L to say
         for each token which ones it may see. All of it 1 is the same as none, and slower. `only`: see `packed`.
         """
+        if position_ids is not None and self.embeddings.position is None:
+            raise ValueError("positions are turned into this model's attention, and count on from 0")
         x_BLD = self.embeddings(input_ids, segment_ids, position_ids)
         if attention_mask is None:
             return self._through_blocks(x_BLD, Padded(None, self.causal), hidden_states, attentions, only)

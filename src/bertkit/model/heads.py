@@ -7,27 +7,28 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertkit.config import BertConfig
-from bertkit.model.layers import activation
+from bertkit.model.layers import activation, layer_norm
 
-POOLED_BY = {"electra": "gelu", "distilbert": "relu"}
+POOLED_BY = {"electra": "gelu", "distilbert": "relu", "modernbert": "gelu"}
 """The function of the pooler, where it is not BERT's tanh."""
 
 
 class Pooler(nn.Module):
     """A vector for the whole sequence, from the first token's ([CLS]). Where a family has none while it is pretrained,
-    this is the layer that its classification head begins with."""
+    this is the layer that its classification head begins with; ModernBERT's is normalised."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=config.classifier_bias)
         self.activation = activation(POOLED_BY.get(config.family, "tanh"))
+        self.norm = layer_norm(config) if config.family == "modernbert" else nn.Identity()
 
     def forward(self, x_BLD: Tensor) -> Tensor:
         return self.pooled(x_BLD[:, 0])
 
     def pooled(self, first_BD: Tensor) -> Tensor:
         """From the first tokens alone, for those who have them apart."""
-        pooled: Tensor = self.activation(self.dense(first_BD))
+        pooled: Tensor = self.norm(self.activation(self.dense(first_BD)))
         return pooled
 
 
@@ -62,10 +63,11 @@ class MaskedWordHead(WordHead):
     def __init__(self, config: BertConfig, *, tied: bool = True) -> None:
         super().__init__(config, tied=tied)
         width = config.embedding_width
-        self.dense = nn.Linear(config.hidden_size, width)
-        # RoBERTa and ELECTRA have GELU here, whatever is between their layers
-        self.activation = activation("gelu" if config.family in ("roberta", "electra") else config.hidden_act)
-        self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.dense = nn.Linear(config.hidden_size, width, bias=config.classifier_bias)
+        # these have GELU here, whatever is between their layers
+        always_gelu = config.family in ("roberta", "electra", "modernbert")
+        self.activation = activation("gelu" if always_gelu else config.hidden_act)
+        self.norm = layer_norm(config, width)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def transform(self, x: Tensor) -> Tensor:

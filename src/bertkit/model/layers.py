@@ -63,10 +63,14 @@ class _CpuDropout(torch.autograd.Function):
         return gradients[0] * factors, None
 
 
+def layer_norm(config: BertConfig, width: int | None = None) -> nn.LayerNorm:
+    return nn.LayerNorm(width or config.hidden_size, eps=config.layer_norm_eps, bias=config.norm_bias)
+
+
 class Embeddings(nn.Module):
     """What enters the encoder: for each token the sum of three learned vectors (which word, which segment, which
-    position), normalised; with pre-norm blocks not, for they do it themselves, and in a GPT not either. Embeddings
-    narrower than the layers (ALBERT, ELECTRA) are widened by a matrix."""
+    position), normalised; with pre-norm blocks mostly not, for they do it themselves, and in a GPT not either.
+    Embeddings narrower than the layers (ALBERT, ELECTRA) are widened by a matrix."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -75,9 +79,9 @@ class Embeddings(nn.Module):
         padding = None if config.family in GPTS else config.pad_token_id
         self.word = nn.Embedding(config.vocab_size, width, padding_idx=padding)
         self.segment = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
-        self.position = nn.Embedding(config.max_position_embeddings, width)
+        self.position = None if config.rotary else nn.Embedding(config.max_position_embeddings, width)
         self.first_position = config.first_position
-        self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps) if config.norms_embeddings else nn.Identity()
+        self.norm = layer_norm(config, width) if config.norms_embeddings else nn.Identity()
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.widen = nn.Linear(width, config.hidden_size) if config.widens_embeddings else nn.Identity()
 
@@ -85,6 +89,8 @@ class Embeddings(nn.Module):
     def begin_with_waves(self, deviation: float) -> None:
         """Let positions begin as sines and cosines (Vaswani et al., 2017) of this standard deviation instead of noise:
         "the word before" is then one rotation for all of them, not something to be learned for each. They learn on."""
+        if self.position is None:
+            raise ValueError("there are no positions to learn")
         count, width = self.position.weight.shape
         rates = torch.exp(-math.log(10_000) * torch.arange((width + 1) // 2) / ((width + 1) // 2))
         angles = torch.arange(count)[:, None] * rates
@@ -98,10 +104,11 @@ class Embeddings(nn.Module):
         if self.segment is not None:
             x = x + (self.segment.weight[0] if segment_ids is None else self.segment(segment_ids))
         first = self.first_position
-        if position_ids is None:
-            x = x + self.position.weight[first : first + input_ids.shape[-1]]
-        else:
-            x = x + self.position(position_ids + first if first else position_ids)
+        if self.position is not None:
+            if position_ids is None:
+                x = x + self.position.weight[first : first + input_ids.shape[-1]]
+            else:
+                x = x + self.position(position_ids + first if first else position_ids)
         normed: Tensor = self.widen(self.dropout(self.norm(x)))
         return normed
 
@@ -110,15 +117,17 @@ class SelfAttention(nn.Module):
     """Every token looks at every token of its sequence, in H ways at once.
 
     Query, key and value come from one matrix product. The fused kernel never forms the attention maps; when
-    they are asked for, the same arithmetic is done step by step.
+    they are asked for, the same arithmetic is done step by step. `positions` is what queries and keys are turned by, if
+    positions are not learned.
     """
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: BertConfig, *, positions: nn.Module | None = None) -> None:
         super().__init__()
         self.heads = config.num_attention_heads
         self.head_size = config.head_size
-        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
-        self.output = nn.Linear(config.hidden_size, config.hidden_size)
+        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size, bias=config.attention_bias)
+        self.output = nn.Linear(config.hidden_size, config.hidden_size, bias=config.attention_bias)
+        self.positions = positions or nn.Identity()
         self.map_dropout = Dropout(config.attention_probs_dropout_prob)
 
     def forward(
@@ -144,6 +153,7 @@ class SelfAttention(nn.Module):
         """B x L x 3D to B x L x D: for each token and head, the values of the tokens it looks at, weighted."""
         batch, length, _ = qkv.shape
         q_BHLK, k_BHLK, v_BHLK = qkv.view(batch, length, 3, self.heads, self.head_size).permute(2, 0, 3, 1, 4)
+        q_BHLK, k_BHLK = self.positions(q_BHLK), self.positions(k_BHLK)
         drops = self.training and self.map_dropout.p > 0
         if mask is not None:
             mask = mask.to(qkv.dtype)  # torch's kernel reads a mask of another type as if it were of this one
@@ -171,10 +181,13 @@ class SelfAttention(nn.Module):
 class FeedForward(nn.Module):
     """Each token on its own: widen to F, bend, narrow back to D."""
 
+    widths = 1
+    """How many times F it is widened to."""
+
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.widen = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.narrow = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.widen = nn.Linear(config.hidden_size, self.widths * config.intermediate_size, bias=config.mlp_bias)
+        self.narrow = nn.Linear(config.intermediate_size, config.hidden_size, bias=config.mlp_bias)
         self.activation = activation(config.hidden_act)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -188,9 +201,9 @@ class PostNormBlock(nn.Module):
     def __init__(self, config: BertConfig, *, attention: SelfAttention, feed_forward: FeedForward) -> None:
         super().__init__()
         self.attention = attention
-        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.attention_norm: nn.Module = layer_norm(config)
         self.feed_forward = feed_forward
-        self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.feed_forward_norm = layer_norm(config)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(

@@ -120,6 +120,33 @@ def gpt2(layers: int, hidden: int) -> Callable[..., BertConfig]:
     return lambda **changes: _sized(layers, hidden, {**GPT2, **changes})
 
 
+MODERNBERT = {
+    "family": "modernbert",
+    "vocab_size": 50368,
+    "pad_token_id": 50283,
+    "max_position_embeddings": 8192,
+    "type_vocab_size": 0,
+    "layer_norm_eps": 1e-5,
+    "pre_norm": True,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "attention_bias": False,
+    "mlp_bias": False,
+    "norm_bias": False,
+    "classifier_bias": False,
+    "classifier_pooling": "mean",
+    "global_attn_every_n_layers": 3,
+    "local_attention": 128,
+    "global_rope_theta": 160_000.0,
+    "local_rope_theta": 10_000.0,
+}
+"""Warner et al., "Smarter, Better, Faster, Longer" (2024)."""
+
+
+def modernbert(layers: int, hidden: int, intermediate: int) -> Callable[..., BertConfig]:
+    return lambda **changes: _sized(layers, hidden, {**MODERNBERT, "intermediate_size": intermediate, **changes})
+
+
 PRESETS: dict[str, Callable[..., BertConfig]] = {
     "bert-tiny": bert_tiny,
     "bert-mini": bert_mini,
@@ -151,4 +178,8 @@ PRESETS: dict[str, Callable[..., BertConfig]] = {
     "gpt2-medium": gpt2(24, 1024),
     "gpt2-large": gpt2(36, 1280),
     "gpt2-xl": gpt2(48, 1600),
+    "modernbert-tiny": modernbert(2, 128, 320),
+    "modernbert-mini": modernbert(4, 256, 640),
+    "modernbert-base": modernbert(22, 768, 1152),
+    "modernbert-large": modernbert(28, 1024, 2624),
 }

@@ -1,7 +1,7 @@
 """BERT's pretraining as one objective: samples of a corpus to batches, and a batch to the losses that are added.
 
 A sample and its mask are functions of (seed, epoch, number), so a batch is the same whoever makes it: any process, any
-worker, now or after a restart.
+worker, now or after a restart. Masks that are drawn once are those of the first epoch, or of the first few.
 """
 
 from __future__ import annotations
@@ -91,11 +91,12 @@ class PretrainingData:
 
     def size(self, epoch: int, length: int) -> int:
         """How many samples of at most `length` tokens the epoch has; pairs are cut anew in each."""
-        return len(self._open(epoch, length))
+        return len(self._open(self.masking.epoch_of_draw(epoch), length))
 
     def sample(self, choice: Choice, length: int) -> tuple[Sample, Masked]:
-        sample = self._open(choice.epoch, length)[choice.number]
-        return sample, mask(sample, self.masking, self.vocabulary, key("mask", self.seed, choice.epoch, choice.number))
+        epoch = self.masking.epoch_of_draw(choice.epoch)
+        sample = self._open(epoch, length)[choice.number]
+        return sample, mask(sample, self.masking, self.vocabulary, key("mask", self.seed, epoch, choice.number))
 
     def batch(self, choices: Sequence[Choice], length: int) -> Batch:
         samples = [self.sample(choice, length) for choice in choices]

@@ -54,7 +54,6 @@ class MultipleChoice(Task[ChoiceExample]):
 
     name: ClassVar[str] = "choice"
     architecture: ClassVar[str] = "BertForMultipleChoice"
-    pooler: ClassVar[bool] = True
 
     @classmethod
     def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[ChoiceExample]:

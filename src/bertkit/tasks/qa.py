@@ -72,7 +72,6 @@ class Qa(Task[QaExample]):
 
     name: ClassVar[str] = "qa"
     architecture: ClassVar[str] = "BertForQuestionAnswering"
-    pooler: ClassVar[bool] = False
     usual_length: ClassVar[int] = 384
     head_name: ClassVar[str] = "qa_outputs"
     may_be_told: ClassVar[tuple[str, ...]] = ("no_answer",)

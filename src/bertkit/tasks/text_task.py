@@ -17,7 +17,6 @@ from bertkit.text.tokenizer import Tokenizer
 
 class TextTask(Task[TextExample]):
     architecture: ClassVar[str] = "BertForSequenceClassification"
-    pooler: ClassVar[bool] = True
     may_be_told: ClassVar[tuple[str, ...]] = ("long",)
 
     long: str

@@ -40,6 +40,8 @@ class Family:
     uncased_only: bool = False
     mask_takes_space: bool = False
     """Whether the mask stands also for the space before it, since that is part of the word it hides."""
+    composes: bool = False
+    """Whether letters and accents that are written apart are joined first (NFC)."""
     between_texts: int = 1
     """How many separators stand between the two texts of a pair."""
     second_segment: int = 1
@@ -82,6 +84,17 @@ _FAMILIES = (
         mask_takes_space=True,
         between_texts=2,
         second_segment=0,
+    ),
+    Family(
+        "modernbert",
+        "ModernBERT",
+        "bpe",
+        "PreTrainedTokenizerFast",
+        MappingProxyType({"unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "pad": "[PAD]", "mask": "[MASK]"}),
+        vocab_size=50_368,
+        cased_only=True,
+        mask_takes_space=True,
+        composes=True,
     ),
     Family(
         "gpt2",
@@ -210,6 +223,8 @@ def assemble(
     elif family.kind == "bpe":
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         backend.decoder = decoders.ByteLevel()
+        if family.composes:
+            backend.normalizer = normalizers.NFC()
     else:
         quotes = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
         folding = [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()] if lowercase else []

@@ -20,8 +20,8 @@ MAX_ALPHABET = 6000
 
 @dataclass(frozen=True)
 class VocabularyRecipe:
-    """A vocabulary to learn: WordPiece for bert, byte-level BPE for roberta and gpt2, Unigram for albert, for gpt
-    BPE of characters.
+    """A vocabulary to learn: WordPiece for bert, byte-level BPE for roberta, gpt2 and modernbert, Unigram for albert,
+    and for gpt BPE of characters.
 
     >>> VocabularyRecipe("albert", special_tokens=["[ENT]"]).specials
     ['<pad>', '<unk>', '[CLS]', '[SEP]', '[MASK]', '[ENT]']
@@ -34,7 +34,7 @@ class VocabularyRecipe:
     """Pieces that occur less often are not made, nor rarer characters, which are unknown then (BPE knows all; for
     Unigram, which rates pieces in another way, this is about characters only)."""
     lowercase: bool | None = None
-    """Fold case and drop accents: yes for bert and albert unless said, never for roberta and gpt2, always for gpt."""
+    """Fold case and drop accents: yes for bert and albert unless said, always for gpt, never for the others."""
     special_tokens: Sequence[str] = ()
     """More than the family's own; their ids follow those."""
     words: Sequence[str] = ()

@@ -20,7 +20,7 @@ from bertkit.interop.folder import ModelFolder
 from bertkit.interop.hub import find_folder
 from bertkit.interop.weights import load_model
 from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned
+from bertkit.model.fine_tuned import FineTuned, needs_pooler
 from bertkit.model.heads import Pooler
 from bertkit.report.fit_page import FitFacts, draw_confusion, fit_page
 from bertkit.tasks import task_called
@@ -297,17 +297,19 @@ class _Seeds:
 def new_model(folder: ModelFolder, task: Task[Any], request: FinetuneRequest, seed: int) -> FineTuned:
     """The pretrained BERT with a new head, drawn from the seed."""
     torch.manual_seed(seed)
+    pooler = needs_pooler(folder.config, task.shape.reads)
     if request.from_scratch:
-        bert = Bert(folder.config, pooler=task.pooler, mlm=False, nsp=False)
+        bert = Bert(folder.config, pooler=pooler, mlm=False, nsp=False)
     else:
         bert = load_model(folder).model
         bert.mlm = bert.nsp = bert.rtd = None
-        if not task.pooler:
+        if not pooler:
             bert.pooler = None
         elif bert.pooler is None:
             bert.pooler = Pooler(folder.config)
             torch.nn.init.normal_(bert.pooler.dense.weight, std=folder.config.initializer_range)
-            torch.nn.init.zeros_(bert.pooler.dense.bias)
+            if bert.pooler.dense.bias is not None:
+                torch.nn.init.zeros_(bert.pooler.dense.bias)
     shape = replace(task.shape, **request.head)
     if shape.reads == "text" and folder.config.is_decoder and not shape.lstm:
         shape = replace(shape, reads="last")

@@ -130,7 +130,12 @@ def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
         raise UsageError(f"a generator for a {family} model", "Only ELECTRA has one: --model electra-mini.")
     if family == "bert":
         return recipe
-    for cannot, what in ((recipe.left_to_right, "left to right"), (recipe.pre_norm, "with its norms first")):
+    if family == "modernbert":
+        if "pre_norm" in asked and not recipe.pre_norm:
+            raise UsageError("a modernbert with its norms last", "Its norms come first: leave --post-norm out.")
+        recipe = replace(recipe, pre_norm=True, wave_positions=False)  # it has no positions to begin with
+    norms_first = recipe.pre_norm and family != "modernbert"
+    for cannot, what in ((recipe.left_to_right, "left to right"), (norms_first, "with its norms first")):
         if cannot:
             raise UsageError(f"a {family} {what}", "Only bert models can be so.")
     if family == "albert":

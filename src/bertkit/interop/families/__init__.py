@@ -12,13 +12,14 @@ from bertkit.interop.families.distilbert import DISTILBERT
 from bertkit.interop.families.electra import ELECTRA
 from bertkit.interop.families.gpt import GPT
 from bertkit.interop.families.gpt2 import GPT2
+from bertkit.interop.families.modernbert import MODERNBERT
 from bertkit.interop.families.names import HuggingFaceFamily
 from bertkit.interop.families.roberta import ROBERTA
 
 if TYPE_CHECKING:
     from bertkit.config import BertConfig
 
-FAMILIES = (BERT, MEGATRON, ROBERTA, ALBERT, ELECTRA, DISTILBERT, GPT, GPT2)
+FAMILIES = (BERT, MEGATRON, ROBERTA, ALBERT, ELECTRA, DISTILBERT, MODERNBERT, GPT, GPT2)
 
 ARCHITECTURES = {family.class_prefix + suffix: parts for family in FAMILIES for suffix, parts in family.classes.items()}
 """The classes that can be written for, and the parts each has above the encoder."""

@@ -8,7 +8,7 @@ file beside this one has its table, and the keys of its config.json.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -85,17 +85,21 @@ class HuggingFaceFamily:
     """Keys of this family that change nothing in what its encoder computes."""
     meaningless: str = r"embeddings\.position_ids"
     """A pattern of the names, inside the encoder, of tensors that hold nothing learned."""
+    read: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    """A config.json with those of its keys that no renaming makes ours said otherwise."""
+    write: Callable[[Mapping[str, Any]], dict[str, Any]] = dict
+    """The way back."""
 
     def table(self, config: BertConfig) -> list[Row]:
-        """The rows with `{i}` written out for each layer that has weights."""
-        return [
+        """The rows with `{i}` written out for each layer that has weights, and without what the model has not."""
+        rows = (
             row._replace(
                 ours=row.ours.replace("{i}", str(i)), theirs=tuple(name.replace("{i}", str(i)) for name in row.theirs)
             )
             for row in self.rows
-            if config.widens_embeddings or not row.ours.startswith("encoder.embeddings.widen.")
             for i in (range(config.blocks) if "{i}" in row.ours else (0,))
-        ]
+        )
+        return [row for row in rows if not any(re.search(pattern, row.ours) for pattern in _left_out(config))]
 
     @cached_property
     def _bare(self) -> tuple[str, ...]:
@@ -134,6 +138,19 @@ class HuggingFaceFamily:
             if name.startswith(beginning):
                 return instead + name.removeprefix(beginning)
         return name
+
+
+def _left_out(config: BertConfig) -> list[str]:
+    """What our names are like of the tensors that a model does without."""
+    there = {
+        r"^encoder\.embeddings\.widen\.": config.widens_embeddings,
+        r"\.blocks\.0\.attention_norm\.": not (config.pre_norm and config.norms_embeddings),
+        r"\.attention\.\w+\.bias$": config.attention_bias,
+        r"\.feed_forward\.\w+\.bias$": config.mlp_bias,
+        r"norm\.bias$": config.norm_bias,
+        r"^(pooler|mlm)\.dense\.bias$": config.classifier_bias,
+    }
+    return [pattern for pattern, present in there.items() if not present]
 
 
 def join(tensors: Iterable[Tensor], *, transposed: bool = False) -> Tensor:
