@@ -55,6 +55,10 @@ def finetune(
         float | None,
         typer.Option(help="The highest. [5e-5 for a width of 768, more for narrower models; frozen and LoRA: 1e-3]"),
     ] = None,
+    language_weight: Annotated[
+        float | None,
+        typer.Option(min=0, help="GPT: how much guessing next words counts beside the task. [0.5; frozen and LoRA: 0]"),
+    ] = None,
     patience: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many epochs without a better score.")
     ] = None,
@@ -134,7 +138,12 @@ def finetune(
 
     task_called(task)
     transfer = Transfer(frozen=freeze, last_layers=last_layers, layer_decay=layer_decay, gradual=gradual, lora=lora)
-    chosen = {"epochs": epochs, "learning_rate": learning_rate, "patience": patience}
+    chosen = {
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "language_weight": language_weight,
+        "patience": patience,
+    }
     change = {name: value for name, value in chosen.items() if value is not None}
     request = FinetuneRequest(
         task=task,

@@ -2,7 +2,7 @@
 config.json, and in bertkit.json all that the task has to know.
 
 What transformers has no place for (a CRF, an LSTM, a mix of layers) is kept under names of our own; a model with such
-parts opens there, but without them. So does a left-to-right model for whole texts: there its head would read [CLS].
+parts opens there, but without them. So does a left-to-right BERT for whole texts: there its head would read [CLS].
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from bertkit.config import GPTS
 from bertkit.errors import ModelFolderError
 from bertkit.interop import safetensors_files
+from bertkit.interop.families import class_for
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.sentence_transformers import SentenceSettings, sentence_files
 from bertkit.interop.weights import SavedHead, load_model, save_model
@@ -50,7 +52,7 @@ def save_fine_tuned(
     if task.labels:
         config["id2label"] = {str(number): label for number, label in enumerate(task.labels)}
         config["label2id"] = {label: number for number, label in enumerate(task.labels)}
-    elif task.architecture.endswith("ForSequenceClassification"):
+    elif class_for(model.bert.config, task.architecture).endswith("ForSequenceClassification"):
         config["num_labels"] = model.shape.outputs
     if task.problem_type is not None:
         config["problem_type"] = task.problem_type
@@ -136,7 +138,8 @@ def _head_tensors(folder: ModelFolder) -> dict[str, Tensor]:
 def _shape(folder: ModelFolder, tensors: Mapping[str, Tensor]) -> HeadShape:
     if head := folder.manifest.get("head"):
         return HeadShape.from_json(head)
-    reads = "tokens" if folder.task in ("tag", "qa") else "text"
+    of_text = "last" if folder.config.family in GPTS else "text"
+    reads = "tokens" if folder.task in ("tag", "qa") else of_text
     return HeadShape(reads=reads, outputs=len(tensors["dense.weight"]))
 
 

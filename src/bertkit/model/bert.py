@@ -81,10 +81,14 @@ class Bert(nn.Module):
 
     def apart(self, weights: Mapping[str, Tensor]) -> dict[str, Bert]:
         """This network with these weights, by the name of the folder it is kept in."""
-        parts = {part: getattr(self, part) is not None for part in ("pooler", "mlm", "nsp", "rtd")}
-        bare = Bert.without_weights(self.config, **parts, tied=self.tied)
+        bare = self.bare(self.config)
         bare.load_state_dict(dict(weights), assign=True)
         return {"model": bare}
+
+    def bare(self, config: BertConfig) -> Bert:
+        """A network with the same parts, without weights."""
+        parts = {part: getattr(self, part) is not None for part in ("pooler", "mlm", "nsp", "rtd")}
+        return Bert.without_weights(config, **parts, tied=self.tied)
 
     @property
     def tied(self) -> bool:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
-from bertkit.config import BertConfig, require_fields
+from bertkit.config import GPTS, BertConfig, require_fields
 from bertkit.errors import ConfigError
 from bertkit.model.bert import Bert
 from bertkit.model.crf import Crf
@@ -29,7 +29,9 @@ DROPS_BEFORE_POOLING = ("roberta", "electra")
 
 
 def needs_pooler(config: BertConfig, reads: str) -> bool:
-    """Whether a head comes after the pooler. ModernBERT's does also where it reads every token."""
+    """Whether a head comes after the pooler. ModernBERT's does also where it reads every token, a GPT's never."""
+    if config.family in GPTS:
+        return False
     return reads in ("text", "last") or (reads == "tokens" and config.family == "modernbert")
 
 
@@ -107,9 +109,12 @@ class FineTuned(nn.Module):
         if shape.reads == "mean":
             self.dense = nn.Identity()  # type: ignore[assignment]
             return
-        self.dense = nn.Linear(2 * shape.lstm or config.hidden_size, shape.outputs)
+        # without a bias what a GPT says of two orders, added up, is what it says of their vectors added up
+        bias = not (config.family in GPTS and shape.reads == "last")
+        self.dense = nn.Linear(2 * shape.lstm or config.hidden_size, shape.outputs, bias=bias)
         nn.init.normal_(self.dense.weight, std=config.initializer_range)
-        nn.init.zeros_(self.dense.bias)
+        if bias:
+            nn.init.zeros_(self.dense.bias)
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Scores: a row for each sequence, or for each place."""

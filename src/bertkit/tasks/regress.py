@@ -27,7 +27,7 @@ LARGEST = 1e30
 @dataclass(frozen=True, kw_only=True)
 class Regress(TextTask):
     """While it is trained, the head learns numbers of mean 0 and deviation 1, which suits any scale. In the end the
-    scale becomes part of the head."""
+    scale becomes part of the head, where it has a bias."""
 
     mean: float = 0.0
     deviation: float = 1.0
@@ -104,6 +104,8 @@ class Regress(TextTask):
         return {"score": float(value) * self.deviation + self.mean}
 
     def finished(self, model: FineTuned) -> Self:
+        if "dense.bias" not in model.head_tensors():  # a GPT's head has no place for the mean
+            return self
         with torch.no_grad():
             model.dense.weight.mul_(self.deviation)
             model.dense.bias.mul_(self.deviation).add_(self.mean)

@@ -52,8 +52,14 @@ class Family:
     """What pieces that end a word end with, in BPE that is not made of bytes."""
     learned_with: Mapping[str, str] = field(default_factory=dict)
     """Special tokens that a tokenizer learned here has besides: the published one lacks what fine-tuning needs."""
+    for_tasks: Mapping[str, str] = field(default_factory=dict)
+    """Of a family without a frame: the tokens that stand around texts when it is fine-tuned. `bos` before, `sep`
+    between two, `cls` at the end, where the answer is read, since there everything has been seen."""
 
 
+_GPT_TASKS = MappingProxyType(
+    {"bos": "<_start_>", "sep": "<_delimiter_>", "cls": "<_classify_>", "eos": "<_classify_>"}
+)
 _FAMILIES = (
     Family(
         "bert",
@@ -105,6 +111,7 @@ _FAMILIES = (
         vocab_size=50_304,
         cased_only=True,
         framed=False,
+        for_tasks=MappingProxyType({"sep": "<|delimiter|>", "cls": "<|extract|>", "pad": "<|endoftext|>"}),
     ),
     Family(
         "albert",
@@ -135,10 +142,8 @@ _FAMILIES = (
         uncased_only=True,
         framed=False,
         word_end="</w>",
-        # as its fine-tuning has them: before a text, between two, and at the end, where the answer is read
-        learned_with=MappingProxyType(
-            {"bos": "<_start_>", "sep": "<_delimiter_>", "cls": "<_classify_>", "eos": "<_classify_>"}
-        ),
+        learned_with=_GPT_TASKS,
+        for_tasks=MappingProxyType({**_GPT_TASKS, "pad": "<unk>"}),
     ),
 )
 FAMILIES: Mapping[str, Family] = MappingProxyType({family.name: family for family in _FAMILIES})
@@ -265,4 +270,14 @@ def frame(backend: tokenizers.Tokenizer, family: Family, specials: Mapping[str, 
         single=f"{cls}:0 $A:0 {sep}:0",
         pair=f"{cls}:0 $A:0 {sep}:0 $B:{family.second_segment} {sep}:{family.second_segment}",
         special_tokens=[(cls, cls_id), (sep, sep_id)],
+    )
+
+
+def frame_for_tasks(backend: tokenizers.Tokenizer, specials: Mapping[str, str]) -> None:
+    """Have texts encoded as a GPT reads them for a task: start A extract, and start A delimiter B extract."""
+    start, between, end = (specials[role] for role in ("bos", "sep", "cls"))
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{start} $A {end}",
+        pair=f"{start} $A {between} $B:0 {end}",
+        special_tokens=[(token, backend.token_to_id(token)) for token in (start, between, end)],
     )

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import tokenizers
-from tokenizers import models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, models, normalizers, pre_tokenizers
 
 from bertkit.errors import TokenizerError, shortened
 from bertkit.files import read_json, require_regular_file, to_json
-from bertkit.text.families import BERT, GPT, KINDS, WORD_START, Family, assemble, bpe, family_of, frame
+from bertkit.text.families import BERT, GPT, KINDS, WORD_START, Family, assemble, bpe, family_of, frame, frame_for_tasks
 
 ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
 KINDS_IN_WORDS = {"wordpiece": "WordPiece", "bpe": "BPE", "unigram": "Unigram"}
@@ -68,8 +68,12 @@ class Tokenizer:
         self.specials = {**family.specials, **(specials or {})}
         """The special tokens by their role: {"pad": "[PAD]", ...}."""
         ids = {role: self._special_id(role) for role in self.specials}
-        framed = [ids["cls"], ids["sep"]] if family.framed else []
-        if backend.encode("").ids != framed or backend.post_processor is None:  # a tokenizer.json may come without
+        around = backend.encode("").ids
+        self.framed = family.framed or around == [ids.get("bos"), ids.get("cls")]
+        """Whether special tokens stand around a text; of a GPT only when it is fine-tuned."""
+        expected = [ids["cls"], ids["sep"]] if family.framed else []
+        # a tokenizer.json may come without
+        if (around != expected and family.framed == self.framed) or backend.post_processor is None:
             frame(backend, family, self.specials)
 
     @classmethod
@@ -110,6 +114,17 @@ class Tokenizer:
         """For a model that knows only one, whatever its tokenizer was made for."""
         self.family = replace(self.family, second_segment=0)
         frame(self.backend, self.family, self.specials)
+
+    def for_tasks(self) -> Tokenizer:
+        """The same with the tokens that stand around texts when a model is fine-tuned; a GPT has none before. Those
+        that it lacks are new, with ids behind all others."""
+        if self.framed:
+            return self
+        backend = tokenizers.Tokenizer.from_str(self.backend.to_str())
+        specials = {**self.family.for_tasks, **self.specials}
+        backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in specials.values()])
+        frame_for_tasks(backend, specials)
+        return Tokenizer(backend, self.family, specials=specials)
 
     def save(self, folder: Path) -> None:
         """Write tokenizer.json, tokenizer_config.json and the vocabulary as the family has it (vocab.txt, or vocab.json
@@ -212,6 +227,10 @@ class Tokenizer:
     @cached_property
     def frame(self) -> Frame:
         """[CLS] A [SEP] and [CLS] A [SEP] B [SEP], or what the family has in their place."""
+        if not self.framed:
+            return Frame((), (), ())
+        if not self.family.framed:
+            return Frame((self.bos_id,), (self.sep_id,), (self.cls_id,))
         return Frame((self.cls_id,), (self.sep_id,) * self.family.between_texts, (self.sep_id,))
 
     def token(self, token_id: int) -> str:

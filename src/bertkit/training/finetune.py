@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from bertkit import device as devices
+from bertkit.config import GPTS
 from bertkit.errors import InputError, TrainingError, UsageError
 from bertkit.files import refuse_existing, sha256_of
 from bertkit.inference.scoring import Scorer
@@ -22,6 +23,7 @@ from bertkit.interop.weights import load_model
 from bertkit.model.bert import Bert
 from bertkit.model.fine_tuned import FineTuned, needs_pooler
 from bertkit.model.heads import Pooler
+from bertkit.model.vocabulary import with_task_tokens
 from bertkit.report.fit_page import FitFacts, draw_confusion, fit_page
 from bertkit.tasks import task_called
 from bertkit.tasks.data.split import in_both, split
@@ -179,7 +181,7 @@ def finetune(
     watcher = watcher or FinetuneWatcher()
     refuse_existing(out, overwrite=overwrite)
     folder = ModelFolder(find_folder(request.start))
-    tokenizer = folder.tokenizer()
+    tokenizer = folder.tokenizer().for_tasks()
     longest = folder.config.max_length
     transfer = FitSettings(**request.change).transfer
     deepest_of(transfer, folder.config.blocks, has_head=task_called(request.task).has_head)
@@ -201,6 +203,8 @@ def finetune(
     units = [unit for features in encoded for unit in examples.task.units(features)]
     config = folder.config
     settings = FitSettings.usual(width=config.hidden_size, units=len(units), family=config.family, **request.change)
+    if settings.language_weight and config.family not in GPTS:
+        raise UsageError(f"next words beside the task for a {config.family} model", "Only a GPT guesses them.")
     provenance = _provenance(request, settings)
     seeds = _Seeds()
     before: dict[str, float] | None = None
@@ -295,14 +299,17 @@ class _Seeds:
 
 
 def new_model(folder: ModelFolder, task: Task[Any], request: FinetuneRequest, seed: int) -> FineTuned:
-    """The pretrained BERT with a new head, drawn from the seed."""
+    """The pretrained BERT with a new head, drawn from the seed. A GPT keeps the head that guesses words: it may go on
+    doing so while it learns the task."""
     torch.manual_seed(seed)
-    pooler = needs_pooler(folder.config, task.shape.reads)
+    pooler, gpt = needs_pooler(folder.config, task.shape.reads), folder.config.family in GPTS
     if request.from_scratch:
-        bert = Bert(folder.config, pooler=pooler, mlm=False, nsp=False)
+        bert = Bert(folder.config, pooler=pooler, mlm=gpt, nsp=False)
     else:
         bert = load_model(folder).model
-        bert.mlm = bert.nsp = bert.rtd = None
+        bert.nsp = bert.rtd = None
+        if not gpt:
+            bert.mlm = None
         if not pooler:
             bert.pooler = None
         elif bert.pooler is None:
@@ -310,6 +317,8 @@ def new_model(folder: ModelFolder, task: Task[Any], request: FinetuneRequest, se
             torch.nn.init.normal_(bert.pooler.dense.weight, std=folder.config.initializer_range)
             if bert.pooler.dense.bias is not None:
                 torch.nn.init.zeros_(bert.pooler.dense.bias)
+    if gpt and not (old := folder.tokenizer()).framed:
+        bert = with_task_tokens(bert, old, old.for_tasks())
     shape = replace(task.shape, **request.head)
     if shape.reads == "text" and folder.config.is_decoder and not shape.lstm:
         shape = replace(shape, reads="last")

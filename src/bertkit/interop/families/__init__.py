@@ -47,4 +47,5 @@ def class_for(config: BertConfig, architecture: str) -> str:
     >>> class_for(BertConfig(pre_norm=True), "BertForMaskedLM")
     'MegatronBertForMaskedLM'
     """
-    return family_of(config).class_prefix + suffix_of(architecture)
+    family, suffix = family_of(config), suffix_of(architecture)
+    return family.class_prefix + family.instead.get(suffix, suffix)

@@ -59,6 +59,8 @@ class HuggingFaceFamily:
     """The ends of the names of the classes that can be written for, and the parts each has above the encoder."""
     spellings: tuple[tuple[str, str], ...] = ()
     """Patterns of names, and what the table calls the same thing."""
+    instead: Mapping[str, str] = field(default_factory=dict)
+    """Ends of names of classes that BERT has and this family has not, and of those that compute the same."""
     written: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """For the classes of fine-tuned models with other names than BERT's: how the table's names begin there."""
     tokenizer: str = "bert"
