@@ -13,7 +13,7 @@ from bertkit.model.bert import Bert
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.model.inputs import lay_out
 from bertkit.model.presets import bert_tiny
-from bertkit.objectives.next_words import next_word_term
+from bertkit.objectives.clm import next_word_term
 from bertkit.tasks.classify import Classify
 from bertkit.tasks.data.texts import TextExample
 from bertkit.text.tokenizer import Tokenizer

@@ -32,7 +32,10 @@ def pretrain(
     steps: Annotated[int | None, typer.Option(min=1, help="How many steps to train, instead.")] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="bert-tiny, -mini, -small, -medium, -base or -large. [what the hours allow, or bert-mini]"),
+        typer.Option(
+            help="bert-tiny, -mini, -small, -medium, -base or -large, or of another family, such as gpt2-mini. "
+            "[what the hours allow, or bert-mini]"
+        ),
     ] = None,
     start_from: Annotated[
         str | None, typer.Option("--from", metavar="MODEL", help="Go on from this model, in your own domain.")
@@ -69,6 +72,10 @@ def pretrain(
     ] = None,
     left_to_right: Annotated[
         bool, typer.Option("--left-to-right", help="Each token sees only those before it; with --no-nsp.")
+    ] = False,
+    across_documents: Annotated[
+        bool,
+        typer.Option("--across-documents", help="Fill sequences on into the next document; without pairs. [GPT: so]"),
     ] = False,
     pre_norm: Annotated[
         bool | None, typer.Option("--pre-norm/--post-norm", help="Where layers normalise. [the recipe's]")
@@ -131,6 +138,7 @@ def pretrain(
         "nsp": False if no_nsp else None,
         "generator_size": generator_size,
         "left_to_right": True if left_to_right else None,
+        "across_documents": True if across_documents else None,
     }
     if mask_shares is not None:
         from bertkit.objectives.masking import shares_of
@@ -233,21 +241,22 @@ def _interruption(run: Path) -> Iterator[None]:
 
 
 def _result(run: Path, facts: dict[str, Any]) -> None:
-    from bertkit.objectives.terms import answered_right
+    from bertkit.objectives.terms import answered_right, word_loss
     from bertkit.text.tokenizer import Tokenizer
     from bertkit.training.validation import perplexity
 
     result = {"model": str(run / "model"), "report": str(run / "report.html"), **facts}
-    result["perplexity"] = perplexity(facts["mlm_loss"])
+    result["perplexity"] = perplexity(word_loss(facts))
     if not for_people():
         emit(result)
         return
     folder = run / ("generator" if "rtd_accuracy" in facts else "model")
-    mask = Tokenizer.open(folder).specials["mask"]
+    mask = Tokenizer.open(folder).specials.get("mask")
+    attempt = f'fill-mask {folder} "A text with a {mask} in it."' if mask else f'generate {folder} "Once upon a time"'
     typer.echo(
         f"held-out text: perplexity {result['perplexity']:.1f}, {answered_right(facts)}\n"
         f"model   {run / 'model'}\nreport  {run / 'report.html'}\n"
-        f'try     bertkit fill-mask {folder} "A text with a {mask} in it."'
+        f"try     bertkit {attempt}"
     )
 
 

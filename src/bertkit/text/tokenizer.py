@@ -19,7 +19,19 @@ from tokenizers import AddedToken, models, normalizers, pre_tokenizers
 
 from bertkit.errors import TokenizerError, shortened
 from bertkit.files import read_json, require_regular_file, to_json
-from bertkit.text.families import BERT, GPT, KINDS, WORD_START, Family, assemble, bpe, family_of, frame, frame_for_tasks
+from bertkit.text.families import (
+    BERT,
+    GPT,
+    GPT2,
+    KINDS,
+    WORD_START,
+    Family,
+    assemble,
+    bpe,
+    family_of,
+    frame,
+    frame_for_tasks,
+)
 
 ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
 KINDS_IN_WORDS = {"wordpiece": "WordPiece", "bpe": "BPE", "unigram": "Unigram"}
@@ -304,12 +316,11 @@ def _read_merges(folder: Path, settings: Mapping[str, Any]) -> tuple[tokenizers.
     try:
         vocabulary, merges = models.BPE.read_file(*map(str, files))
         ending = sum(piece.endswith(GPT.word_end) for piece in vocabulary)
-        word_end = GPT.word_end if 10 * ending > len(vocabulary) else None
-        model = models.BPE(vocabulary, merges, end_of_word_suffix=word_end)
+        model = bpe(GPT if 10 * ending > len(vocabulary) else GPT2, vocabulary, merges)
     except Exception as problem:  # the library raises bare Exceptions
         raise TokenizerError(f"{files[0]} or {files[1].name} is damaged: {problem}", "Copy them again.") from None
     family = family_of(tokenizers.Tokenizer(model), settings.get("tokenizer_class"), files[0])
-    backend = assemble(family, bpe(family, vocabulary, merges), lowercase=family.uncased_only)
+    backend = assemble(family, model, lowercase=family.uncased_only)
     if settings.get("add_prefix_space") is True:
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     return backend, family

@@ -19,7 +19,7 @@ from bertkit.corpus.sampling.keyed import key
 from bertkit.corpus.sampling.order import Order
 from bertkit.errors import MemoryLimitError, NumbersError, TrainingError, UsageError
 from bertkit.model.fine_tuned import FineTuned
-from bertkit.objectives.next_words import next_word_term
+from bertkit.objectives.clm import next_word_term
 from bertkit.tasks.task import Task, Unit
 from bertkit.training.guard import SKIPS_BEFORE_RETURN, out_of_memory
 from bertkit.training.loop import autocast
