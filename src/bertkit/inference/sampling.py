@@ -1,0 +1,148 @@
+"""How the next token is chosen: the settings, and what they do to the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertkit.corpus.sampling.keyed import key
+from bertkit.errors import UsageError, shortened
+
+MOST_BEAMS = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """Greedy unless told otherwise: the likeliest token, always."""
+
+    max_new_tokens: int = 64
+    temperature: float = 0.0
+    """0 takes the likeliest token. Otherwise one is drawn, and scores are divided by this first: below 1 likely tokens
+    become likelier, above 1 less so."""
+    top_k: int | None = None
+    """Draw only among the k likeliest."""
+    top_p: float | None = None
+    """Draw only among the likeliest that together have this probability."""
+    beams: int = 1
+    """With more than 1, search for the likeliest text as a whole, following this many beginnings of it at once."""
+    length_penalty: float = 1.0
+    """Of beams: a text's log-probability is divided by its length to this power, so more than 0 is for longer ones."""
+    repetition_penalty: float = 1.0
+    """Above 1, a token that is in the prompt or was written already becomes less likely."""
+    stop: tuple[str, ...] = ()
+    """Texts that end what is written; they are not part of it."""
+    seed: int = 0
+    samples: int = 1
+    """How many texts for each prompt: drawn apart from each other, or the best ones of the beams."""
+
+    def __post_init__(self) -> None:
+        self._require_whole_number("max_new_tokens", 1, 1_000_000)
+        self._require_whole_number("beams", 1, MOST_BEAMS)
+        self._require_whole_number("samples", 1, 10_000)
+        self._require_whole_number("seed", 0, 2**64 - 1)
+        self._require_number("temperature", 0.0, 100.0)
+        self._require_number("length_penalty", -10.0, 10.0)
+        self._require_number("repetition_penalty", 0.01, 100.0)
+        if self.top_k is not None:
+            self._require_whole_number("top_k", 1, 10_000_000)
+        if self.top_p is not None:
+            self._require_number("top_p", 0.0, 1.0)
+            if self.top_p == 0:
+                raise UsageError(
+                    "top_p is 0, which leaves no token", "Give more than 0; for the likeliest, temperature 0."
+                )
+        stop: Any = self.stop
+        if isinstance(stop, str) or not all(isinstance(text, str) for text in stop):
+            raise UsageError(f"stop is {shortened(stop)}", "Give a tuple of texts.")
+        if "" in stop:
+            raise UsageError("an empty stop string", "Every text has it; leave it out.")
+        object.__setattr__(self, "stop", tuple(stop))
+        self._refuse_what_does_not_go_together()
+
+    def _refuse_what_does_not_go_together(self) -> None:
+        if self.beams > 1 and self.temperature:
+            raise UsageError(
+                f"temperature {self.temperature:g} with {self.beams} beams",
+                "Beams search for the likeliest text; drawing goes without them. Give one of the two.",
+            )
+        if not self.temperature:
+            for name, value in (("top_k", self.top_k), ("top_p", self.top_p)):
+                if value is not None:
+                    raise UsageError(
+                        f"{name} {value:g} where nothing is drawn, because temperature is 0",
+                        "Give a temperature too, 1 for the model's own probabilities.",
+                    )
+        if self.beams == 1 and self.length_penalty != 1:
+            raise UsageError(
+                f"length_penalty {self.length_penalty:g} without beams", "Give beams too, or leave it out."
+            )
+        if self.samples > 1 and not self.temperature and self.beams < self.samples:
+            raise UsageError(
+                f"{self.samples} samples where nothing is drawn: they would all be the same",
+                f"Give a temperature, or at least {self.samples} beams.",
+            )
+
+    def _require_whole_number(self, name: str, low: int, high: int) -> None:
+        value: Any = getattr(self, name)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise UsageError(f"{name} is {shortened(value)}", f"It must be a whole number from {low} to {high}.")
+
+    def _require_number(self, name: str, low: float, high: float) -> None:
+        value: Any = getattr(self, name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
+            raise UsageError(f"{name} is {shortened(value)}", f"It must be a number from {low:g} to {high:g}.")
+
+
+def filtered(scores_BV: Tensor, sampling: Sampling) -> Tensor:
+    """The scores after temperature, top_k and top_p, in this order: minus infinity for what is not drawn."""
+    scores_BV = scores_BV / sampling.temperature
+    if sampling.top_k is not None and sampling.top_k < scores_BV.shape[-1]:
+        lowest = scores_BV.topk(sampling.top_k).values[:, -1:]
+        scores_BV = scores_BV.masked_fill(scores_BV < lowest, -torch.inf)
+    if sampling.top_p is not None and sampling.top_p < 1:
+        ascending, order = scores_BV.sort()
+        unlikely = ascending.softmax(-1).cumsum(-1) <= 1 - sampling.top_p
+        unlikely[:, -1] = False  # the likeliest stays, whatever its probability
+        scores_BV = scores_BV.masked_fill(unlikely.scatter(1, order, unlikely), -torch.inf)
+    return scores_BV
+
+
+def drawn(scores_BV: Tensor, fractions: Sequence[float]) -> Tensor:
+    """A token for each row: the one at which the probabilities, added up in the order of the vocabulary, pass the row's
+    fraction (0 <= fraction < 1)."""
+    summed = scores_BV.double().softmax(-1).cumsum(-1)
+    wanted = torch.tensor(fractions, dtype=torch.float64, device=scores_BV.device)[:, None] * summed[:, -1:]
+    return torch.searchsorted(summed, wanted, right=True)[:, 0].clamp_(max=scores_BV.shape[-1] - 1)
+
+
+def fraction(seed: int, sample: int, step: int) -> float:
+    """What decides a token, by its place alone: a text comes out the same in whatever batch it is written."""
+    return (key("write", seed, sample, step) >> 11) * 2.0**-53
+
+
+class Repetition:
+    """Makes tokens less likely that a sequence already has."""
+
+    def __init__(
+        self, sequences: Sequence[Sequence[int]], vocab_size: int, penalty: float, device: torch.device
+    ) -> None:
+        self.penalty = penalty
+        self.seen_BV = torch.zeros(len(sequences), vocab_size, dtype=torch.bool, device=device)
+        for row, ids in enumerate(sequences):
+            self.seen_BV[
+                row, torch.tensor([token for token in ids if token < vocab_size], dtype=torch.long, device=device)
+            ] = True
+
+    def punish(self, scores_BV: Tensor) -> Tensor:
+        punished = torch.where(scores_BV < 0, scores_BV * self.penalty, scores_BV / self.penalty)
+        return torch.where(self.seen_BV, punished, scores_BV)
+
+    def add(self, tokens_B: Tensor) -> None:
+        self.seen_BV.scatter_(1, tokens_B[:, None], True)
+
+    def reorder(self, rows: Tensor) -> None:
+        self.seen_BV = self.seen_BV[rows]
