@@ -16,9 +16,12 @@ ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "swish",
 """`gelu` is the exact one (with erf), which BERT uses; `gelu_new` and `gelu_pytorch_tanh` approximate it."""
 
 
-FAMILIES = ("bert", "roberta", "albert", "electra", "distilbert")
+FAMILIES = ("bert", "roberta", "albert", "electra", "distilbert", "gpt", "gpt2")
 """The networks that are a BERT with small differences. What each computes differently is in this file's properties and
 in `model/`; what transformers calls its parts is in `interop/families/`."""
+
+GPTS = ("gpt", "gpt2")
+"""Those that read from left to right and guess the next word."""
 
 
 def require_fields(cls: Any, values: Mapping[str, Any], what: str) -> None:
@@ -50,7 +53,8 @@ class BertConfig:
     """0: no segments, as in DistilBERT."""
     initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
-    pad_token_id: int = 0
+    pad_token_id: int | None = 0
+    """None: no token stands for padding (GPT); any may then, since it is masked."""
     is_decoder: bool = False
     """Each token sees only itself and those to its left."""
     pre_norm: bool = False
@@ -74,7 +78,8 @@ class BertConfig:
         self._require_whole_number("intermediate_size", 1, 1_000_000)
         self._require_whole_number("max_position_embeddings", 3, 1_000_000)
         self._require_whole_number("type_vocab_size", 0, 1_024)
-        self._require_whole_number("pad_token_id", 0, self.vocab_size - 1)
+        if self.pad_token_id is not None or self.family not in GPTS:
+            self._require_whole_number("pad_token_id", 0, self.vocab_size - 1)
         if self.embedding_size is not None:
             self._require_whole_number("embedding_size", 1, 65_536)
         if self.num_hidden_groups is not None:
@@ -94,6 +99,8 @@ class BertConfig:
         for name in ("is_decoder", "pre_norm"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name} is {shortened(getattr(self, name))}", "It must be true or false.")
+        if self.family in GPTS:
+            self._require_a_gpt()
         if self.hidden_act not in ACTIVATIONS:
             known = ", ".join(ACTIVATIONS)
             raise ConfigError(f"hidden_act is {shortened(self.hidden_act)}", f"It can be one of: {known}.")
@@ -126,6 +133,11 @@ class BertConfig:
         return self.embedding_width != self.hidden_size or self.family == "albert"
 
     @property
+    def norms_embeddings(self) -> bool:
+        """Whether what enters the first layer is normalised. Pre-norm layers do it themselves; GPT's go without."""
+        return not self.pre_norm and self.family not in GPTS
+
+    @property
     def blocks(self) -> int:
         """How many layers there are weights for."""
         return self.num_hidden_groups or self.num_hidden_layers
@@ -133,12 +145,24 @@ class BertConfig:
     @property
     def first_position(self) -> int:
         """The position of a sequence's first token. RoBERTa counts from after its padding token's number."""
-        return self.pad_token_id + 1 if self.family == "roberta" else 0
+        return (self.pad_token_id or 0) + 1 if self.family == "roberta" else 0
 
     @property
     def max_length(self) -> int:
         """How many tokens the model can read at once."""
         return self.max_position_embeddings - self.first_position
+
+    def _require_a_gpt(self) -> None:
+        """Refuse what would make it another network under a GPT's name."""
+        always = {"is_decoder": True, "type_vocab_size": 0, "pre_norm": self.family == "gpt2"}
+        if self.family == "gpt":
+            always["intermediate_size"] = 4 * self.hidden_size
+        for name, value in always.items():
+            if getattr(self, name) != value:
+                raise ConfigError(
+                    f"{name} is {shortened(getattr(self, name))} in a {self.family} model",
+                    f"There it is always {value}.",
+                )
 
     def _require_whole_number(self, name: str, low: int, high: int) -> None:
         value = getattr(self, name)

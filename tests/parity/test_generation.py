@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 import torch
 from test_outputs import close
 from transformers import (
     BertConfig,
     BertLMHeadModel,
+    GPT2Config,
+    GPT2LMHeadModel,
     MegatronBertConfig,
     MegatronBertForCausalLM,
+    OpenAIGPTConfig,
+    OpenAIGPTLMHeadModel,
     RepetitionPenaltyLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
@@ -17,81 +23,103 @@ from transformers import (
 )
 
 from bertkit.inference.encoder import TextEncoder
-from bertkit.inference.generation import write
+from bertkit.inference.generation import end_of_text, prompt_ids, write
 from bertkit.inference.sampling import Repetition, Sampling, filtered
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.weights import load_model
-from bertkit.text.train import train_wordpiece
+from bertkit.text.recipe import VocabularyRecipe
+from bertkit.text.sample import draw_sample
+from bertkit.text.tokenizer import Tokenizer
+from bertkit.text.train import train
 
-SHAPES = {
-    "post-norm": {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64},
-    "relu": {
-        "hidden_size": 48,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "intermediate_size": 40,
-        "hidden_act": "relu",
-    },
-    "pre-norm": {"hidden_size": 40, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 80},
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+WIDER = {"hidden_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 40}
+KINDS = {
+    "bert": (BertLMHeadModel, BertConfig(**SIZES, is_decoder=True)),
+    "bert, relu": (BertLMHeadModel, BertConfig(**WIDER, is_decoder=True, hidden_act="relu")),
+    "bert, pre-norm": (MegatronBertForCausalLM, MegatronBertConfig(**SIZES, is_decoder=True)),
+    "gpt2": (GPT2LMHeadModel, GPT2Config(n_embd=32, n_layer=2, n_head=2)),
+    "gpt2, deeper": (GPT2LMHeadModel, GPT2Config(n_embd=48, n_layer=4, n_head=4, n_positions=64)),
+    "gpt": (OpenAIGPTLMHeadModel, OpenAIGPTConfig(n_embd=32, n_layer=2, n_head=2)),
 }
+MODELS = [
+    ("bert", 0),
+    ("bert", 3),
+    ("bert, relu", 2),
+    ("bert, pre-norm", 1),
+    ("gpt2", 0),
+    ("gpt2", 1),
+    ("gpt2, deeper", 2),
+    ("gpt", 0),
+]
 PROMPTS = ["The file", "A class definition is an executable statement that", "Names", "the value of the object is"]
 
 
 @pytest.fixture(scope="module")
-def small_tokenizer(english):
-    return train_wordpiece(english, vocab_size=600)
+def tokenizers(english) -> dict[str, Tokenizer]:
+    sample = draw_sample(english, hold_out=False)
+    return {name: train(sample, VocabularyRecipe(name, vocab_size=600)).tokenizer for name in ("bert", "gpt", "gpt2")}
 
 
-@pytest.fixture(
-    scope="module", params=[("post-norm", 0), ("post-norm", 3), ("relu", 2), ("relu", 3), ("pre-norm", 1)], ids=str
-)
-def pair(request, tmp_path_factory, small_tokenizer):
+@pytest.fixture(scope="module", params=MODELS, ids=str)
+def pair(request, tmp_path_factory, tokenizers):
     """The reference and ours with the same weights, such that some texts end by themselves and some do not."""
-    shape, seed = request.param
+    kind, seed = request.param
+    tokenizer = tokenizers[kind.split(",")[0]]
+    end = end_of_text(tokenizer)
+    model, config = KINDS[kind]
+    config.update({"vocab_size": tokenizer.vocab_size, "initializer_range": 0.4})
+    config.update({"bos_token_id": end, "eos_token_id": end, "pad_token_id": end})
     torch.manual_seed(seed)
-    kind, config = (
-        (MegatronBertForCausalLM, MegatronBertConfig) if shape == "pre-norm" else (BertLMHeadModel, BertConfig)
-    )
-    settings = config(vocab_size=small_tokenizer.vocab_size, is_decoder=True, initializer_range=0.4, **SHAPES[shape])
-    settings.update({"eos_token_id": small_tokenizer.sep_id, "pad_token_id": small_tokenizer.pad_id})
-    theirs = kind(settings).eval()
-    with torch.no_grad():
-        theirs.cls.predictions.bias[small_tokenizer.sep_id] = 5.0
+    theirs = model(config).eval()
+    rename_a_token_that_is_written(theirs, tokenizer, end)
     place = tmp_path_factory.mktemp("pair")
     theirs.save_pretrained(place)
-    small_tokenizer.save(place)
-    return theirs, TextEncoder(load_model(ModelFolder(place))[0], small_tokenizer)
+    tokenizer.save(place)
+    return theirs, TextEncoder(load_model(ModelFolder(place))[0], tokenizer)
 
 
-def reference(theirs, tokenizer, prompt, **settings):
+def rename_a_token_that_is_written(theirs, tokenizer, end):
+    """Let one that comes after some of the prompts, but not after all, be the end of the text."""
+    framed = tokenizer.family.framed
+    prompts = [ids[:-1] if framed else ids for ids in tokenizer.encode_ids(PROMPTS)]
+    written = [theirs.generate(torch.tensor([ids]), max_new_tokens=10)[0, len(ids) :].tolist() for ids in prompts]
+    found = Counter(token for ids in written for token in set(ids[2:]))
+    chosen = min(token for token, count in found.items() if token != end and count < len(PROMPTS))
+    with torch.no_grad():
+        words = theirs.get_input_embeddings().weight
+        words[[end, chosen]] = words[[chosen, end]]
+
+
+def reference(pair, prompt, **settings):
     """What the reference writes after a prompt alone, the end-of-text token included."""
-    ids = tokenizer.encode(prompt).ids[:-1]
+    theirs, ours = pair
+    (ids,), end = prompt_ids(ours, [prompt]), end_of_text(ours.tokenizer)
     mask = torch.ones(1, len(ids), dtype=torch.long)
     rows = theirs.generate(torch.tensor([ids]), attention_mask=mask, do_sample=False, **settings)
     written = rows[:, len(ids) :].tolist()
-    ends = [row.index(tokenizer.sep_id) + 1 if tokenizer.sep_id in row else len(row) for row in written]
-    return [row[:end] for row, end in zip(written, ends, strict=True)]
+    return [row[: row.index(end) + 1] if end in row else row for row in written]
 
 
 @pytest.mark.parametrize("penalty", [1.0, 1.3])
 def test_greedy_is_the_references_for_prompts_of_different_lengths_together(pair, penalty):
-    theirs, ours = pair
+    _, ours = pair
     found = write(ours, PROMPTS, Sampling(max_new_tokens=16, repetition_penalty=penalty))
     for prompt, (text,) in zip(PROMPTS, found, strict=True):
         settings = {"max_new_tokens": 16, "repetition_penalty": penalty}
-        assert [text.ids] == reference(theirs, ours.tokenizer, prompt, **settings)
+        assert [text.ids] == reference(pair, prompt, **settings)
 
 
 @pytest.mark.parametrize(
     ("beams", "length_penalty", "penalty"), [(2, 1.0, 1.0), (4, 1.0, 1.2), (3, 0.0, 1.0), (4, 2.5, 1.0), (3, -1.0, 1.0)]
 )
 def test_beams_are_the_references_for_prompts_of_different_lengths_together(pair, beams, length_penalty, penalty):
-    theirs, ours = pair
+    _, ours = pair
     settings = {"max_new_tokens": 10, "length_penalty": length_penalty, "repetition_penalty": penalty}
     found = write(ours, PROMPTS, Sampling(beams=beams, samples=beams, **settings))
     for prompt, texts in zip(PROMPTS, found, strict=True):
         more = {"num_beams": beams, "num_return_sequences": beams}
-        assert [text.ids for text in texts] == reference(theirs, ours.tokenizer, prompt, **settings, **more)
+        assert [text.ids for text in texts] == reference(pair, prompt, **settings, **more)
 
 
 def test_some_of_the_texts_compared_end_by_themselves_and_some_do_not(pair):

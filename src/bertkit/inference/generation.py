@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from bertkit.errors import InputError, UsageError, shortened
+from bertkit.errors import InputError, UsageError
 from bertkit.inference.beams import beam_search
 from bertkit.inference.decoding import Row, Sampler
 from bertkit.inference.encoder import TextEncoder
@@ -97,26 +97,24 @@ def require_writer(encoder: TextEncoder) -> None:
 
 def end_of_text(tokenizer: Tokenizer) -> int | None:
     """The token by which a model says that its text is complete."""
-    role = next((role for role in ("eos", "sep") if role in tokenizer.specials), None)
-    return None if role is None else tokenizer.backend.token_to_id(tokenizer.specials[role])
+    token = tokenizer.specials.get("eos") or tokenizer.specials.get("sep")
+    return None if token is None else tokenizer.backend.token_to_id(token)
 
 
 def prompt_ids(encoder: TextEncoder, prompts: Sequence[str]) -> list[list[int]]:
-    """As the model reads them: without the [SEP] that would end the text."""
+    """As the model reads them: where texts are framed, without the [SEP] that would end them."""
     encoder.refuse_what_is_not_text(prompts, 0)
-    specials, found = encoder.tokenizer.specials, []
-    for number, (prompt, ids) in enumerate(zip(prompts, encoder.tokenizer.encode_ids(prompts), strict=True), 1):
-        framed = "cls" in specials
-        read = ids[:-1] if framed else ids
-        if len(read) <= framed:
-            raise InputError(f"prompt {number} is empty: {shortened(prompt)}", "Give a beginning to go on from.")
-        if len(read) >= encoder.max_length:
+    framed = encoder.tokenizer.family.framed
+    found = [ids[:-1] if framed else ids for ids in encoder.tokenizer.encode_ids(prompts)]
+    for number, ids in enumerate(found, 1):
+        if len(ids) <= framed:
+            raise InputError(f"prompt {number} is empty", "Give a beginning to go on from.")
+        if len(ids) >= encoder.max_length:
             raise InputError(
-                f"prompt {number} has {len(read):,} tokens, and {encoder.name} reads {encoder.max_length:,} with what "
-                "it writes",
+                f"prompt {number} has {len(ids):,} tokens, and {encoder.name} reads {encoder.max_length:,}, what it "
+                "writes among them",
                 "Give a shorter one.",
             )
-        found.append(read)
     return found
 
 

@@ -19,6 +19,8 @@ from bertkit.interop.families.names import HuggingFaceFamily
 SOME_FAMILIES_HAVE = ("is_decoder", "embedding_size", "num_hidden_groups")
 SAID_BY_THE_TYPE = ("family", "pre_norm")
 """Settings of ours that are no key there: model_type says them."""
+MAY_BE_NULL = ("pad_token_id", "intermediate_size")
+"""Settings that are null where they are left out."""
 
 ONLY: dict[str, tuple[Any, ...]] = {
     "model_type": tuple(family.model_type for family in FAMILIES),
@@ -73,6 +75,8 @@ def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Coll
     for key, value in sorted(values.items(), key=lambda item: item[0] != "model_type"):  # which says most
         if key in ignore or key in INERT or key in family.inert or key in keys.values() or key.startswith("_"):
             continue
+        if key in family.copies:
+            continue
         if key not in only:
             guess = nearest(key, [*keys.values(), *only])
             raise ConfigError(
@@ -85,8 +89,14 @@ def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Coll
     said = {
         ours: values[key]
         for ours, key in keys.items()
-        if key in values and (values[key] is not None or ours != "pad_token_id")
+        if key in values and (values[key] is not None or ours not in MAY_BE_NULL)
     }
+    for name, names in family.called.items():
+        ours_by_theirs = {theirs: ours for ours, theirs in names.items()}
+        if name in said:
+            said[name] = ours_by_theirs.get(said[name], said[name])
+    if family.four_times_as_wide and isinstance(hidden := said.get("hidden_size", BertConfig.hidden_size), int):
+        said.setdefault("intermediate_size", 4 * hidden)
     type_says = {"family": family.family, "pre_norm": family.pre_norm}
     try:
         return BertConfig.from_json({**family.sizes, **said, **family.fixed, **type_says})
@@ -100,7 +110,14 @@ def config_to_huggingface(config: BertConfig, architecture: str, *, tied: bool =
     for name, value in family.fixed.items():
         if values[name] != value:
             raise ConfigError(f"{name} is {values[name]}", f"{family.title} always has {value}.")
+    for name, names in family.called.items():
+        if values[name] in names.values():
+            raise ConfigError(
+                f"{name} is {values[name]}", f"{family.title} of transformers means another by that name."
+            )
+        values[name] = names.get(values[name], values[name])
     said = {key: values[ours] for ours, key in keys_of(family).items()}
+    said |= {key: values[ours] for key, ours in family.copies.items()}
     if "embedding_size" in said:
         said["embedding_size"] = config.embedding_width
     if "num_hidden_groups" in said:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import bertkit
+from bertkit.config import GPTS
 from bertkit.errors import ModelFolderError, UsageError
 from bertkit.files import atomic_folder, to_json, write_hashes
 from bertkit.interop import safetensors_files
@@ -56,7 +57,7 @@ def load_model(folder: ModelFolder) -> Loaded:
     if folder.other_heads:
         notes.append(f"the head of a fine-tuned model was left out: {', '.join(folder.other_heads)}")
     theirs = _read(sources)
-    if model.mlm is not None and family.bias not in theirs:
+    if model.mlm is not None and family.bias is not None and family.bias not in theirs:
         theirs[family.bias] = torch.zeros(folder.config.vocab_size)
         notes.append("the masked-word head has no bias; zeros are used")
     if family.decoder in theirs:
@@ -67,7 +68,7 @@ def load_model(folder: ModelFolder) -> Loaded:
     ours = model.state_dict()
     for row in family.table(folder.config):
         if row.ours in ours:
-            ours[row.ours] = join(theirs.pop(name) for name in row.theirs)
+            ours[row.ours] = join((theirs.pop(name) for name in row.theirs), transposed=row.transposed)
     model.load_state_dict(ours, assign=True)
     return Loaded(model.eval(), notes)
 
@@ -123,6 +124,9 @@ def save_model(
     tied = model.mlm is None or model.mlm.decoder is None
     with atomic_folder(path, overwrite=overwrite) as folder:
         config = config_to_huggingface(model.config, architecture, tied=tied)
+        if model.config.family in GPTS:  # transformers has GPT-2's own numbers for them unless they are said
+            ids = {role: tokenizer.backend.token_to_id(tokenizer.specials.get(role, "")) for role in ("bos", "eos")}
+            config |= {f"{role}_token_id": number for role, number in ids.items()}
         if head is not None:
             config.update(head.config)
             for name, content in head.files.items():
@@ -158,7 +162,7 @@ def _check_shapes(folder: ModelFolder, sources: Mapping[str, list[Source]], mode
     for row in folder.family.table(folder.config):
         if row.ours not in shapes:
             continue
-        first, *rest = shapes[row.ours]
+        first, *rest = reversed(shapes[row.ours]) if row.transposed else shapes[row.ours]
         expected = (first // len(row.theirs), *rest)
         for canonical in row.theirs:
             for name, entry in sources.get(canonical, []):
@@ -200,7 +204,9 @@ def _named_for(model: Bert, architecture: str, parts: tuple[str, ...] | None) ->
         if name.startswith(("encoder.", *(f"{part}." for part in parts)))
     }
     theirs = family.to_theirs(ours, model.config)
-    if family.decoder in theirs:  # an untied decoder is a whole linear layer there, with the bias a second time
+    if (
+        family.decoder in theirs and family.bias is not None
+    ):  # an untied decoder is a whole linear layer there, with the bias a second time
         theirs[family.decoder.replace("weight", "bias")] = theirs[family.bias].clone()
     return {family.as_written(name, suffix_of(architecture)): tensor for name, tensor in theirs.items()}
 

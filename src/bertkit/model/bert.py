@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -9,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from bertkit.config import BertConfig
+from bertkit.config import GPTS, BertConfig
 from bertkit.model.encoder import Encoder
-from bertkit.model.heads import MaskedWordHead, NextSentenceHead, Pooler, ReplacedTokenHead
+from bertkit.model.heads import MaskedWordHead, NextSentenceHead, Pooler, ReplacedTokenHead, WordHead
 
 
 class Bert(nn.Module):
@@ -38,7 +39,8 @@ class Bert(nn.Module):
         self.config = config
         self.encoder = Encoder(config)
         self.pooler = Pooler(config) if pooler else None
-        self.mlm = MaskedWordHead(config, tied=tied) if mlm else None
+        words = WordHead if config.family in GPTS else MaskedWordHead
+        self.mlm = words(config, tied=tied) if mlm else None
         self.nsp = NextSentenceHead(config) if nsp else None
         self.rtd = ReplacedTokenHead(config) if rtd else None
         self.initialise()
@@ -51,7 +53,7 @@ class Bert(nn.Module):
 
     def initialise(self) -> None:
         """As published: weights normal with the config's standard deviation, biases 0, norms the identity, the
-        padding token's embedding 0."""
+        padding token's embedding 0; in GPT-2 what adds to the sum smaller."""
         deviation = self.config.initializer_range
         for module in self.modules():
             if isinstance(module, nn.Linear):
@@ -61,8 +63,12 @@ class Bert(nn.Module):
                 nn.init.normal_(module.weight, std=deviation)
                 if module.padding_idx is not None:
                     nn.init.zeros_(module.weight[module.padding_idx])
-            elif isinstance(module, MaskedWordHead) and module.decoder is not None:
+            elif isinstance(module, WordHead) and module.decoder is not None:
                 nn.init.normal_(module.decoder, std=deviation)
+        if self.config.family == "gpt2":  # the deeper it is, the less each part adds to the sum in the beginning
+            for name, weight in self.encoder.named_parameters():
+                if name.endswith((".attention.output.weight", ".feed_forward.narrow.weight")):
+                    nn.init.normal_(weight, std=deviation / math.sqrt(2 * self.config.num_hidden_layers))
 
     @property
     def encoders(self) -> tuple[Encoder, ...]:

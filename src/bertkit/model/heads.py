@@ -31,8 +31,9 @@ class Pooler(nn.Module):
         return pooled
 
 
-class MaskedWordHead(nn.Module):
-    """Which word was here? Scores for the whole vocabulary, by likeness to the word embeddings.
+class WordHead(nn.Module):
+    """Which word? Scores for the whole vocabulary, by likeness to the word embeddings. A GPT asks for the next one, and
+    has no more than this.
 
     The output matrix *is* the word embedding, handed in at each call, so there is nothing to keep tied. A few
     checkpoints have one of their own instead: then it is `decoder`.
@@ -40,25 +41,36 @@ class MaskedWordHead(nn.Module):
 
     def __init__(self, config: BertConfig, *, tied: bool = True) -> None:
         super().__init__()
+        self.bias: nn.Parameter | None = None
+        self.decoder = None if tied else nn.Parameter(torch.zeros(config.vocab_size, config.embedding_width))
+
+    def forward(self, x: Tensor, word_embedding: Tensor) -> Tensor:
+        """`x` is any number of D-vectors (... x D): pass only the positions that matter."""
+        return F.linear(self.transform(x), self.output_matrix(word_embedding), self.bias)
+
+    def transform(self, x: Tensor) -> Tensor:
+        """All of the head but the product with the vocabulary, which a loss may do piece by piece."""
+        return x
+
+    def output_matrix(self, word_embedding: Tensor) -> Tensor:
+        return word_embedding if self.decoder is None else self.decoder
+
+
+class MaskedWordHead(WordHead):
+    """Which word was here? BERT's head has a layer before the scores, and a bias for each word."""
+
+    def __init__(self, config: BertConfig, *, tied: bool = True) -> None:
+        super().__init__(config, tied=tied)
         width = config.embedding_width
         self.dense = nn.Linear(config.hidden_size, width)
         # RoBERTa and ELECTRA have GELU here, whatever is between their layers
         self.activation = activation("gelu" if config.family in ("roberta", "electra") else config.hidden_act)
         self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
-        self.decoder = None if tied else nn.Parameter(torch.zeros(config.vocab_size, width))
-
-    def forward(self, x: Tensor, word_embedding: Tensor) -> Tensor:
-        """`x` is any number of D-vectors (... x D): pass only the masked positions where only they matter."""
-        return F.linear(self.transform(x), self.output_matrix(word_embedding), self.bias)
 
     def transform(self, x: Tensor) -> Tensor:
-        """All of the head but the product with the vocabulary, which a loss may do piece by piece."""
         transformed: Tensor = self.norm(self.activation(self.dense(x)))
         return transformed
-
-    def output_matrix(self, word_embedding: Tensor) -> Tensor:
-        return word_embedding if self.decoder is None else self.decoder
 
 
 class NextSentenceHead(nn.Module):

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertkit.config import BertConfig
+from bertkit.config import GPTS, BertConfig
 from bertkit.model.cache import LayerCache
 from bertkit.model.packing import Layout, Padded, rows
 
@@ -66,17 +66,19 @@ class _CpuDropout(torch.autograd.Function):
 
 class Embeddings(nn.Module):
     """What enters the encoder: for each token the sum of three learned vectors (which word, which segment, which
-    position), normalised; with pre-norm blocks not, for they do it themselves. Embeddings narrower than the layers
-    (ALBERT, ELECTRA) are widened by a matrix."""
+    position), normalised; with pre-norm blocks not, for they do it themselves, and in a GPT not either. Embeddings
+    narrower than the layers (ALBERT, ELECTRA) are widened by a matrix."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         width = config.embedding_width
-        self.word = nn.Embedding(config.vocab_size, width, padding_idx=config.pad_token_id)
+        # a GPT's padding, if it has any, is also the end of a text, of which it is to learn
+        padding = None if config.family in GPTS else config.pad_token_id
+        self.word = nn.Embedding(config.vocab_size, width, padding_idx=padding)
         self.segment = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
         self.position = nn.Embedding(config.max_position_embeddings, width)
         self.first_position = config.first_position
-        self.norm = nn.Identity() if config.pre_norm else nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps) if config.norms_embeddings else nn.Identity()
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.widen = nn.Linear(width, config.hidden_size) if config.widens_embeddings else nn.Identity()
 

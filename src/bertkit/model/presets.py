@@ -97,6 +97,29 @@ def electra_generator(discriminator: BertConfig, ratio: float) -> BertConfig:
     )
 
 
+GPT = {
+    "family": "gpt",
+    "vocab_size": 40478,
+    "type_vocab_size": 0,
+    "hidden_act": "gelu_new",
+    "layer_norm_eps": 1e-5,
+    "pad_token_id": None,
+    "is_decoder": True,
+}
+"""Radford et al., "Improving Language Understanding by Generative Pre-Training" (2018)."""
+
+GPT2 = {**GPT, "family": "gpt2", "vocab_size": 50257, "max_position_embeddings": 1024, "pre_norm": True}
+"""Radford et al., "Language Models are Unsupervised Multitask Learners" (2019)."""
+
+
+def gpt(layers: int, hidden: int) -> Callable[..., BertConfig]:
+    return lambda **changes: _sized(layers, hidden, {**GPT, **changes})
+
+
+def gpt2(layers: int, hidden: int) -> Callable[..., BertConfig]:
+    return lambda **changes: _sized(layers, hidden, {**GPT2, **changes})
+
+
 PRESETS: dict[str, Callable[..., BertConfig]] = {
     "bert-tiny": bert_tiny,
     "bert-mini": bert_mini,
@@ -119,4 +142,13 @@ PRESETS: dict[str, Callable[..., BertConfig]] = {
     "electra-small": electra(12, 256, embedding_size=128),
     "electra-base": electra(12, 768),
     "electra-large": electra(24, 1024),
+    "gpt-tiny": gpt(2, 128),
+    "gpt-mini": gpt(4, 256),
+    "gpt": gpt(12, 768),
+    "gpt2-tiny": gpt2(2, 128),
+    "gpt2-mini": gpt2(4, 256),
+    "gpt2": gpt2(12, 768),
+    "gpt2-medium": gpt2(24, 1024),
+    "gpt2-large": gpt2(36, 1280),
+    "gpt2-xl": gpt2(48, 1600),
 }

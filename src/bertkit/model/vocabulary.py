@@ -43,7 +43,7 @@ def fit_vocabulary(model: Bert, old: Tokenizer, new: Tokenizer) -> Fitted:
         )
     origins = trace(old, new)
     fitted = Bert.without_weights(
-        replace(model.config, vocab_size=new.vocab_size, pad_token_id=new.pad_id),
+        replace(model.config, vocab_size=new.vocab_size, pad_token_id=new.pad_id if "pad" in new.specials else None),
         pooler=model.pooler is not None,
         mlm=model.mlm is not None,
         nsp=model.nsp is not None,

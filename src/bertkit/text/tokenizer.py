@@ -19,7 +19,7 @@ from tokenizers import models, normalizers, pre_tokenizers
 
 from bertkit.errors import TokenizerError, shortened
 from bertkit.files import read_json, require_regular_file, to_json
-from bertkit.text.families import BERT, KINDS, WORD_START, Family, assemble, family_of, frame
+from bertkit.text.families import BERT, GPT, KINDS, WORD_START, Family, assemble, bpe, family_of, frame
 
 ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
 KINDS_IN_WORDS = {"wordpiece": "WordPiece", "bpe": "BPE", "unigram": "Unigram"}
@@ -57,7 +57,7 @@ class Tokenizer:
         self.specials = {**family.specials, **(specials or {})}
         """The special tokens by their role: {"pad": "[PAD]", ...}."""
         ids = {role: self._special_id(role) for role in self.specials}
-        framed = [ids["cls"], ids["sep"]] if "cls" in ids else []
+        framed = [ids["cls"], ids["sep"]] if family.framed else []
         if backend.encode("").ids != framed or backend.post_processor is None:  # a tokenizer.json may come without
             frame(backend, family, self.specials)
 
@@ -87,9 +87,10 @@ class Tokenizer:
             )
         _apply_casing(backend, settings, settings_file)
         # A role that the family does not have is taken over if it can be, as others do who open the folder.
+        said = {role: token or found.learned_with.get(role) for role, token in named.items()}
         specials = {
             role: token
-            for role, token in named.items()
+            for role, token in said.items()
             if token and (role in found.specials or backend.token_to_id(token) is not None)
         }
         return cls(backend, found, specials=specials)
@@ -167,6 +168,11 @@ class Tokenizer:
     @cached_property
     def pad_id(self) -> int:
         return self._special_id("pad")
+
+    @property
+    def filling_id(self) -> int:
+        """What fills short sequences up: where no token is for that, any, since it is masked."""
+        return self.pad_id if "pad" in self.specials else 0
 
     @cached_property
     def unk_id(self) -> int:
@@ -254,18 +260,21 @@ def without_surrogates(text: str) -> str:
 
 
 def _read_merges(folder: Path, settings: Mapping[str, Any]) -> tuple[tokenizers.Tokenizer, Family]:
-    """Byte-level BPE as the first releases of RoBERTa and GPT-2 have it."""
+    """BPE as the first releases of RoBERTa and both GPTs have it."""
     files = folder / "vocab.json", folder / "merges.txt"
     for file in files:
         require_regular_file(file, TokenizerError)
         if file.stat().st_size > MAX_VOCABULARY_BYTES:
             raise TokenizerError(f"{file} has {file.stat().st_size} bytes, more than any vocabulary")
     try:
-        model = models.BPE.from_file(*map(str, files))
+        vocabulary, merges = models.BPE.read_file(*map(str, files))
+        ending = sum(piece.endswith(GPT.word_end) for piece in vocabulary)
+        word_end = GPT.word_end if 10 * ending > len(vocabulary) else None
+        model = models.BPE(vocabulary, merges, end_of_word_suffix=word_end)
     except Exception as problem:  # the library raises bare Exceptions
         raise TokenizerError(f"{files[0]} or {files[1].name} is damaged: {problem}", "Copy them again.") from None
     family = family_of(tokenizers.Tokenizer(model), settings.get("tokenizer_class"), files[0])
-    backend = assemble(family, model, lowercase=False)
+    backend = assemble(family, bpe(family, vocabulary, merges), lowercase=family.uncased_only)
     if settings.get("add_prefix_space") is True:
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     return backend, family

@@ -123,7 +123,7 @@ def model_config(name: str, recipe: Recipe, corpus: CorpusFolder) -> BertConfig:
         )
     return PRESETS[name](
         vocab_size=corpus.tokenizer.vocab_size,
-        pad_token_id=corpus.tokenizer.pad_id,
+        pad_token_id=corpus.tokenizer.pad_id if "pad" in corpus.tokenizer.specials else None,
         hidden_dropout_prob=recipe.dropout,
         attention_probs_dropout_prob=recipe.dropout,
         pre_norm=recipe.pre_norm,

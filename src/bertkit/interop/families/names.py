@@ -1,8 +1,8 @@
 """A family's tensors under two sets of names: ours, and those of Hugging Face checkpoints.
 
 The table is the whole difference. A row is (ours, theirs); where ours is one matrix and theirs are several, they are
-stacked along the first axis. `{i}` stands for the number of a layer. A family's file beside this one has its table, and
-the keys of its config.json.
+stacked along the first axis, and some matrices lie there transposed. `{i}` stands for the number of a layer. A family's
+file beside this one has its table, and the keys of its config.json.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ OTHER_HEADS = ("classifier.", "qa_outputs.", "crf.", "lstm.", "mix.")
 class Row(NamedTuple):
     ours: str
     theirs: tuple[str, ...]
+    transposed: bool = False
+    """Whether a matrix lies there with its inputs as rows."""
 
 
-def both(ours: str, *theirs: str) -> tuple[Row, Row]:
+def both(ours: str, *theirs: str, transposed: bool = False) -> tuple[Row, Row]:
     """The rows of a module's weight and bias."""
     weight, bias = (Row(f"{ours}.{kind}", tuple(f"{name}.{kind}" for name in theirs)) for kind in ("weight", "bias"))
-    return weight, bias
+    return weight._replace(transposed=transposed), bias
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +50,9 @@ class HuggingFaceFamily:
     embedding: str
     decoder: str
     """The output matrix of the masked-word head, in the file only if it is not tied."""
-    bias: str
-    """Its bias, sometimes left out; with a decoder of its own, there a second time as the decoder's."""
+    bias: str | None
+    """Its bias, sometimes left out; with a decoder of its own, there a second time as the decoder's. None: it has
+    none."""
     parts: Mapping[str, str]
     """The parts above the encoder that a checkpoint may have, and what the names of their tensors begin with."""
     classes: Mapping[str, tuple[str, ...]]
@@ -67,17 +70,28 @@ class HuggingFaceFamily:
     """Settings of ours that are no key there, since they are always so."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Our settings that have another key there."""
+    called: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Values of our settings that have another name there."""
+    copies: Mapping[str, str] = field(default_factory=dict)
+    """Keys that are written with the value of one of our settings, and not read: a difference between dropouts is none
+    in what is computed."""
+    four_times_as_wide: bool = False
+    """The feed-forward layers, if config.json does not say how wide they are."""
     more: tuple[str, ...] = ()
     """Our settings that only some families have, and this one does."""
     only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Keys that would change what is computed, with the values for which they do not."""
     inert: tuple[str, ...] = ()
     """Keys of this family that change nothing in what its encoder computes."""
+    meaningless: str = r"embeddings\.position_ids"
+    """A pattern of the names, inside the encoder, of tensors that hold nothing learned."""
 
     def table(self, config: BertConfig) -> list[Row]:
         """The rows with `{i}` written out for each layer that has weights."""
         return [
-            Row(row.ours.replace("{i}", str(i)), tuple(name.replace("{i}", str(i)) for name in row.theirs))
+            row._replace(
+                ours=row.ours.replace("{i}", str(i)), theirs=tuple(name.replace("{i}", str(i)) for name in row.theirs)
+            )
             for row in self.rows
             if config.widens_embeddings or not row.ours.startswith("encoder.embeddings.widen.")
             for i in (range(config.blocks) if "{i}" in row.ours else (0,))
@@ -100,14 +114,15 @@ class HuggingFaceFamily:
             name, found = re.subn(pattern, spelling, name)
             if found:
                 break
-        return None if name == f"{self.base}.embeddings.position_ids" else name
+        return None if re.fullmatch(rf"{self.base}\.({self.meaningless})", name) else name
 
     def to_theirs(self, ours: Mapping[str, Tensor], config: BertConfig) -> dict[str, Tensor]:
         """Our tensors under the table's names, those that are several there split."""
         theirs: dict[str, Tensor] = {}
         for row in self.table(config):
             if row.ours in ours:
-                parts = ours[row.ours].chunk(len(row.theirs)) if len(row.theirs) > 1 else [ours[row.ours]]
+                tensor = ours[row.ours].t() if row.transposed else ours[row.ours]
+                parts = tensor.chunk(len(row.theirs)) if len(row.theirs) > 1 else [tensor]
                 theirs.update(zip(row.theirs, (part.contiguous() for part in parts), strict=True))
         return theirs
 
@@ -121,9 +136,10 @@ class HuggingFaceFamily:
         return name
 
 
-def join(tensors: Iterable[Tensor]) -> Tensor:
+def join(tensors: Iterable[Tensor], *, transposed: bool = False) -> Tensor:
     """Their tensors of one row as our one."""
     import torch
 
     parts = list(tensors)
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+    joined = parts[0] if len(parts) == 1 else torch.cat(parts)
+    return joined.t().contiguous() if transposed else joined
