@@ -24,7 +24,8 @@ from transformers import (
 
 from bertkit.inference.encoder import TextEncoder
 from bertkit.inference.generation import end_of_text, prompt_ids, write
-from bertkit.inference.sampling import Repetition, Sampling, filtered
+from bertkit.inference.choosing import Repetition, filtered
+from bertkit.inference.sampling import Sampling
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.weights import load_model
 from bertkit.text.recipe import VocabularyRecipe

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from bertkit.inference.sampling import Repetition, Sampling, drawn, filtered, fraction
+from bertkit.inference.choosing import Repetition, drawn, filtered, fraction
+from bertkit.inference.sampling import Sampling
 from bertkit.model.cache import Cache
 
 if TYPE_CHECKING:
