@@ -22,9 +22,9 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from bertkit.inference.choosing import Repetition, filtered
 from bertkit.inference.encoder import TextEncoder
 from bertkit.inference.generation import end_of_text, prompt_ids, write
-from bertkit.inference.choosing import Repetition, filtered
 from bertkit.inference.sampling import Sampling
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.weights import load_model

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import bertkit
 from bertkit.errors import InputError, UsageError
+from bertkit.inference.choosing import drawn, fraction
 from bertkit.inference.encoder import TextEncoder
 from bertkit.inference.generation import Generator, generate, prompt_ids, write
-from bertkit.inference.choosing import drawn, fraction
 from bertkit.inference.sampling import Sampling
 from bertkit.inference.streaming import Text
 from bertkit.interop.weights import save_model
