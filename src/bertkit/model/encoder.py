@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from bertkit.config import BertConfig
+from bertkit.model.cache import Cache
 from bertkit.model.layers import (
     Embeddings,
     FeedForward,
@@ -94,8 +95,16 @@ class Encoder(nn.Module):
         layout = pack(runs, causal=self.causal, device=x_TD.device)
         return self._through_blocks(x_TD, layout, hidden_states, False, only)
 
+    def continued(self, input_ids: Tensor, cache: Cache, *, only: Tensor | None = None) -> Tensor:
+        """Encode B x L token ids that follow those in `cache`, and keep them there too. `only`: see `packed`."""
+        if not self.causal:
+            raise ValueError("a model that reads in both directions cannot go on with what it has read")
+        positions = cache.begin(input_ids.shape[1], self.layers, input_ids.device)
+        x_BLD = self.embeddings(input_ids, None, positions)
+        return self._through_blocks(x_BLD, cache, False, False, only).last
+
     def _through_blocks(
-        self, x: Tensor, layout: Layout, hidden_states: bool, attentions: bool, only: Tensor | None
+        self, x: Tensor, layout: Layout | Cache, hidden_states: bool, attentions: bool, only: Tensor | None
     ) -> EncoderOutput:
         if only is not None and hidden_states:
             raise ValueError("hidden states are given for all places, not for some")
@@ -103,10 +112,11 @@ class Encoder(nn.Module):
         for number in range(self.layers):
             block = self.blocks[number * len(self.blocks) // self.layers]  # neighbouring layers may share one
             wanted = only if number == self.layers - 1 else None
+            its_layout = layout.layers[number] if isinstance(layout, Cache) else layout
             if self.gradient_checkpointing and self.training:
-                x, map_BHLL = checkpoint(block, x, layout, attentions, wanted, use_reentrant=False)
+                x, map_BHLL = checkpoint(block, x, its_layout, attentions, wanted, use_reentrant=False)
             else:
-                x, map_BHLL = block(x, layout, attentions, wanted)
+                x, map_BHLL = block(x, its_layout, attentions, wanted)
             if hidden_states:
                 states.append(x)
             if attentions:

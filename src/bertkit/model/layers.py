@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertkit.config import GPTS, BertConfig
+from bertkit.model.cache import LayerCache
 from bertkit.model.packing import Layout, Padded, rows
 
 
@@ -131,10 +132,13 @@ class SelfAttention(nn.Module):
         self.map_dropout = Dropout(config.attention_probs_dropout_prob)
 
     def forward(
-        self, x: Tensor, layout: Layout, want_map: bool, only: Tensor | None = None
+        self, x: Tensor, layout: Layout | LayerCache, want_map: bool, only: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """`only`: the places that are wanted, if not all are."""
         qkv = self.qkv(x)
+        if isinstance(layout, LayerCache):
+            mixed = self._mix_with_earlier(qkv, layout)
+            return self.output(mixed if only is None else rows(mixed, only)), None
         if isinstance(layout, Padded):
             mixed, map_BHLL = self._mix(qkv, layout.mask, layout.causal, want_map)
             return self.output(mixed if only is None else rows(mixed, only)), map_BHLL
@@ -177,6 +181,21 @@ class SelfAttention(nn.Module):
         mixed = mixed.transpose(1, 2).reshape(batch, length, self.heads * self.head_size)
         return mixed, map_BHLL if want_map else None
 
+    def _mix_with_earlier(self, qkv: Tensor, earlier: LayerCache) -> Tensor:
+        """The same for tokens that also look at those read before them, which need not be computed again."""
+        batch, length, _ = qkv.shape
+        qkv_3BHLK = qkv.view(batch, length, 3, self.heads, self.head_size).permute(2, 0, 3, 1, 4)
+        k_BHLK, v_BHLK = earlier.extended(qkv_3BHLK[1:])
+        mask = earlier.cache.mask
+        mixed = F.scaled_dot_product_attention(
+            qkv_3BHLK[0],
+            k_BHLK,
+            v_BHLK,
+            attn_mask=None if mask is None else mask.to(qkv.dtype),
+            is_causal=earlier.cache.causal,
+        )
+        return mixed.transpose(1, 2).reshape(batch, length, self.heads * self.head_size)
+
 
 class FeedForward(nn.Module):
     """Each token on its own: widen to F, bend, narrow back to D."""
@@ -207,7 +226,7 @@ class PostNormBlock(nn.Module):
         self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(
-        self, x: Tensor, layout: Layout, want_map: bool, only: Tensor | None = None
+        self, x: Tensor, layout: Layout | LayerCache, want_map: bool, only: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """`only`: the places whose vectors are wanted, if not all are. They look at all of `x` as ever, but what comes
         after attention, most of the work, is done for them alone."""
@@ -223,7 +242,7 @@ class PreNormBlock(PostNormBlock):
     is then a plain sum, which bears a higher learning rate; it is normalised once more after the last block."""
 
     def forward(
-        self, x: Tensor, layout: Layout, want_map: bool, only: Tensor | None = None
+        self, x: Tensor, layout: Layout | LayerCache, want_map: bool, only: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         attended, map_BHLL = self.attention(self.attention_norm(x), layout, want_map, only)
         x = x if only is None else rows(x, only)
