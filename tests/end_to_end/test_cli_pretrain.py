@@ -76,6 +76,8 @@ def test_the_ablations_of_the_paper(shards: Path, tmp_path: Path, pretrained):
     one_way, _ = pretrained(shards, *options, "--left-to-right", "--out", tmp_path / "one")
     assert "nsp_accuracy" not in both_ways
     assert "nsp_accuracy" not in one_way
+    assert "mlm_accuracy" in both_ways
+    assert "clm_accuracy" in one_way, "it is asked for next words"
     configs = [json.loads((tmp_path / name / "model" / "config.json").read_text()) for name in ("both", "one")]
     assert [config["is_decoder"] for config in configs] == [False, True]
 

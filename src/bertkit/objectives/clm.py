@@ -25,8 +25,9 @@ def next_words(sample: Sample) -> Masked:
 
 
 def next_word_term(model: Bert, inputs: Inputs, x_TD: Tensor) -> Term:
-    """The cross entropy of each sequence's tokens from the second on, given what the encoder says of every place. Beside
-    the loss of a task it keeps a model from unlearning its language while it is fine-tuned (Radford et al., 2018)."""
+    """The cross entropy of each sequence's tokens from the second on, given what the encoder says of every place.
+    Beside the loss of a task it keeps a model from unlearning its language while it is fine-tuned (Radford et al.,
+    2018)."""
     ids = inputs.ids.flatten()
     asked = torch.ones_like(ids, dtype=torch.bool) if inputs.seen is None else inputs.seen.flatten().bool()
     asked[inputs.lasts] = False

@@ -133,7 +133,7 @@ def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
     if family != "electra" and "generator_size" in asked:
         raise UsageError(f"a generator for a {family} model", "Only ELECTRA has one: --model electra-mini.")
     if family == "bert":
-        return recipe
+        return replace(recipe, next_words=recipe.left_to_right)
     if family in GPTS:
         return _for_a_gpt(recipe, family, asked)
     if family == "modernbert":
