@@ -24,6 +24,11 @@ from bertkit.report.standings import NOT_THERE, cells_of, head_of, remarks, scor
 
 Line = tuple[Floats, Floats, Floats]
 """Seconds, tokens, bits per byte."""
+OF_THE_CURVES = (
+    "The curves are of what each run looked at while it went: single tokens hidden, in pairs of sentences where next"
+    " sentences are learned too, else in one text. So they compare the same objective with the same tokenizer, and"
+    " others roughly; the figure in the table is measured in one way for all, afterwards."
+)
 
 
 def write_comparison(facts: Mapping[str, Any], out: Path) -> None:
@@ -37,7 +42,7 @@ def write_comparison(facts: Mapping[str, Any], out: Path) -> None:
 def markdown(facts: Mapping[str, Any]) -> str:
     parts = [f"# {facts['name']}", _md_table(head_of(facts), cells_of(facts))]
     parts.append("\n".join(f"- {line}" for line in [*remarks(facts), *_failures(facts)]))
-    parts.append("![held-out text](curves.png)")
+    parts.append(f"![held-out text](curves.png)\n\n{OF_THE_CURVES}")
     for task in facts["tasks"]:
         head, rows = _details(facts, task)
         parts.append(f"## {task['name']}: {task['metric'].replace('_', ' ')}\n\n{_md_table(head, rows)}")
@@ -53,14 +58,15 @@ def _md_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def page(facts: Mapping[str, Any], lines: Mapping[str, Line]) -> bytes:
     rows = facts["contestants"]
-    about = f"{len(rows)} contestants, {len(facts['tasks'])} tasks, {facts['seeds']} seeds"
+    counts = {"contestant": len(rows), "task": len(facts["tasks"]), "seed": facts["seeds"]}
+    about = ", ".join(f"{count} {name}{'s' if count != 1 else ''}" for name, count in counts.items())
     panels = [element("figure", Markup(svg), role="img", aria_label=name) for name, svg in _panels(facts, lines)]
     sections = [
         element("header", element("h1", facts["name"]), element("span", f"comparison · {about}", class_="quiet")),
         card(
             "Side by side", _table(head_of(facts), cells_of(facts)), *map(_note, [*remarks(facts), *_failures(facts)])
         ),
-        card("Curves and scores", element("div", *panels, class_="curves")),
+        card("Curves and scores", element("div", *panels, class_="curves"), _note(OF_THE_CURVES)),
         *(
             card(f"{task['name']}: {task['metric'].replace('_', ' ')}", _table(*_details(facts, task)))
             for task in facts["tasks"]
@@ -68,7 +74,7 @@ def page(facts: Mapping[str, Any], lines: Mapping[str, Line]) -> bytes:
         card("How it was made", *(element("p", line) for line in _made(facts))),
         element(
             "div",
-            *(card(key.capitalize(), table_of(facts[key])) for key in ("asked", "corpora", "machine", "versions")),
+            *(card(key.capitalize(), table_of(facts[key])) for key in ("asked", "machine", "versions")),
             class_="columns",
         ),
     ]
@@ -138,6 +144,7 @@ def _made(facts: Mapping[str, Any]) -> list[str]:
             f"{task['name']} ({task['task']}): learned from {cut}, up to {asked['max_length']} tokens of each; measured"
             f" on {task['examples']['dev']:,}."
         )
+    made += facts["notes"]
     versions = ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
     machine = facts["machine"]
     where = machine["cpu"] if machine["device"] == "cpu" else machine["device"]

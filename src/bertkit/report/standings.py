@@ -138,7 +138,7 @@ def remarks(facts: Mapping[str, Any]) -> list[str]:
         said.append(f"All had {60 * asked['hours']:g} minutes, and took as many steps as they could in them.")
     if any(row["model"].startswith("electra") for row in rows):
         said.append("An ELECTRA's parameters are those of both networks; only its discriminator is fine-tuned.")
-    return said + _about_scores(facts) + list(facts["notes"])
+    return said + _about_scores(facts)
 
 
 def _about_bits(facts: Mapping[str, Any]) -> list[str]:
@@ -177,8 +177,8 @@ def _about_scores(facts: Mapping[str, Any]) -> list[str]:
         if its := first.get("scores", {}).get(task["name"]):
             low, high = its["interval"]
             said.append(
-                f"{task['name']} is measured on {task['examples']['dev']:,} examples: of a score only so much is known"
-                f" as ± {(high - low) / 2:.3f}, whatever the seeds (95 %)."
+                f"{task['name']} is measured on {task['examples']['dev']:,} examples: which ones they are makes"
+                f" ± {(high - low) / 2:.3f} (95 %), whatever the seeds."
             )
     return said
 

@@ -54,8 +54,10 @@ class Asked:
         if "-" in self.inputs:
             raise UsageError("stdin is read once, and each contestant reads the text", "Save it in a file first.")
         require_different(self.contestants)
+        if self.hours is not None and not 0 < self.hours < 24 * 366:
+            raise UsageError(f"{60 * self.hours:g} minutes", "Give more than 0, such as --minutes 10.")
         for contestant in self.contestants:
-            self.recipe_of(contestant)
+            self._require_positions(contestant)
         if self.prepared and self.tokenizers:
             raise UsageError(
                 "--tokenizer with a corpus that is prepared", "Leave it out: each corpus has the one it was made with."
@@ -76,6 +78,15 @@ class Asked:
             seed=self.seed,
             validate_every=self.validate_every,
         )
+
+    def _require_positions(self, contestant: Contestant) -> None:
+        longest = max(stage.length for stage in self.recipe_of(contestant).stages)
+        for what, length in (("sequences", longest), ("examples", self.max_length)):
+            if length > (positions := PRESETS[contestant.model]().max_length):
+                raise UsageError(
+                    f"{contestant.name}: {what} of {length} tokens, and the model has {positions} positions",
+                    "Give a smaller --length." if what == "sequences" else "Give a smaller --max-length.",
+                )
 
     def recipe_of(self, contestant: Contestant) -> Recipe:
         try:

@@ -115,10 +115,10 @@ class Comparison:
                     self.problems[entry.name] = str(problem)
 
     def _fine_tune(self, entry: Entry, signals: Signals) -> None:
-        told, watcher = "", _stopping(self.watcher, signals)
+        told, cannot, watcher = "", set(), _stopping(self.watcher, signals)
         for task, seed in list(self.trials.missing(entry)):
-            if entry.name in self.problems:
-                return
+            if entry.name in self.problems or task.name in cannot:
+                continue
             if told != task.name:
                 self.watcher.began(f"fine-tuning {entry.called} for {task.name}")
                 told = task.name
@@ -129,8 +129,9 @@ class Comparison:
                 raise
             except BertkitError as problem:
                 self._say(f"{entry.called} has no score for {task.name}: {problem}")
-                self.notes.append(f"{entry.called}, {task.name}: {problem}")
-                return
+                self.notes.append(f"{entry.called} has no score for {task.name}: {problem}")
+                cannot.add(task.name)
+                continue
             self.watcher.scored(entry.called, task.name, seed, examples.task.main_metric, score)
 
     def _facts(self, corpora: dict[str, CorpusFolder]) -> dict[str, Any]:

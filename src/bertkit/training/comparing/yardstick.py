@@ -33,6 +33,8 @@ BOTH, LEFT, GENERATOR = "both sides", "the left alone", "both sides, by its gene
 
 def held_out(run: Path, corpus: CorpusFolder, *, length: int, device: torch.device) -> dict[str, Any]:
     """What the run's model makes of hidden words; nothing, if it is a model that guesses none."""
+    if "mask" not in corpus.tokenizer.specials:
+        return {}
     generator = (run / "generator").is_dir()
     folder = ModelFolder(run / ("generator" if generator else "model"))
     model = load_model(folder).model.to(device)
