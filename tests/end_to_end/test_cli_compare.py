@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from commands import bertkit_command
 from corpora import lines_of
 from pretraining import Comparing, saved_steps
 
-TINY = ("--steps", 4, "--batch", 4, "--length", 32, "--validate-every", 2, "--vocab-size", 800, "--validation", 0.1)
+SMALL = ("--steps", 200, "--batch", 2, "--length", 24, "--validate-every", 200, "--vocab-size", 800)
 
 
 @pytest.fixture(scope="module")
@@ -29,69 +28,67 @@ def place(tmp_path_factory: pytest.TempPathFactory, english: list[str]) -> Path:
 
 def given(place: Path, models: str, *more: object) -> tuple[object, ...]:
     task = f"toy=classify:{place}/train.tsv:{place}/dev.tsv"
-    return (place / "text.jsonl", "--models", models, *TINY, "--task", task, "--out", place / "out", *more)
+    what = ("--validation", 0.1, "--task", task, "--seeds", 2, "--epochs", 1, "--out", place / "out")
+    return (place / "text.jsonl", "--models", models, *SMALL, *what, *more)
 
 
-def test_a_comparison_that_is_killed_goes_on_and_one_that_is_finished_takes_more(place: Path):
+def test_a_comparison_that_is_stopped_or_killed_goes_on_and_a_finished_one_takes_more(place: Path):
     out = place / "out"
-    first, second = out / "runs" / "bert-tiny.no-nsp", out / "runs" / "roberta-tiny"
-    arguments = given(place, "bert-tiny:no-nsp,roberta-tiny", "--seeds", 2, "--epochs", 1)
-    Comparing(place, *arguments).kill_when(lambda: (second / "run.json").exists())
-    done_before = first.with_name("bert-tiny.no-nsp.json").stat().st_mtime_ns
-    ended = Comparing(place, *arguments).end()
-    assert ended.returncode == 0, ended.stderr
-    assert "pretraining bert-tiny:no-nsp" not in ended.stderr, "it was finished"
-    assert first.with_name("bert-tiny.no-nsp.json").stat().st_mtime_ns == done_before
-    assert saved_steps(second)[-1] == 4
-    rows = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert [row["name"] for row in rows] == ["bert-tiny:no-nsp", "roberta-tiny"]
-    for row in rows:
-        assert row["parameters"] > 100_000
-        assert row["peak_memory"] > 100 * 2**20
-        assert row["tokens_per_second"] > 0
-        assert 1 < row["bits_per_byte"] < 8
-        assert 0 <= row["toy"]["mean"] <= 1
-    facts = json.loads((out / "comparison.json").read_text())
-    assert [len(row["scores"]["toy"]["scores"]) for row in facts["contestants"]] == [2, 2]
-    assert facts["asked"]["cased"] is True, "RoBERTa keeps case, so BERT does too"
-    assert {name: its["kind"] for name, its in facts["corpora"].items()} == {"bert": "wordpiece", "roberta": "bpe"}
-    held = [its["kept"]["validation"]["documents"] for its in facts["corpora"].values()]
-    assert held[0] == held[1] > 0, "the same documents are held out"
-    for name in ("comparison.md", "comparison.html", "curves.png"):
-        assert (out / name).stat().st_size > 1000
-
-    more = given(place, "bert-tiny:no-nsp,bert-tiny:no-nsp:lstm=8", "--seeds", 2, "--epochs", 1, "--with-random")
-    ended = Comparing(place, *more).end()
-    assert ended.returncode == 0, ended.stderr
-    assert "pretraining" not in ended.stderr, "those that differ only in fine-tuning share a run"
-    assert "fine-tuning bert-tiny:no-nsp for toy" not in ended.stderr
-    assert ended.stderr.count("  seed ") == 6, "two of the LSTM, two and two of random weights"
-    names = [row["name"] for row in json.loads((out / "comparison.json").read_text())["contestants"]]
-    assert len(names) == 4
-
-
-def test_ctrl_c_in_a_pretraining_saves_it_and_ends_with_4(place: Path):
-    out = place / "stopped"
-    run = out / "runs" / "bert-tiny"
-    arguments = [*given(place, "bert-tiny", "--steps", 5000, "--validate-every", 5000, "--threads", 1)]
-    arguments[arguments.index(place / "out")] = out
+    run = out / "runs" / "bert-tiny.no-nsp"
+    arguments = given(place, "bert-tiny:no-nsp")
     running = Comparing(place, *arguments)
-    running.wait_until(lambda: (run / "run.json").exists() and "step      0  held-out" in running.said)
+    running.wait_to_say("step      0  held-out")
     running.process.terminate()
     ended = running.end()
     assert ended.returncode == 4, ended.stderr
-    assert "stopped in the pretraining of bert-tiny; what is done is saved" in ended.stderr
-    assert saved_steps(run)[-1] > 0
+    assert "stopped in the pretraining of bert-tiny.no-nsp; what is done is saved" in ended.stderr
     assert "Traceback" not in ended.stderr
+    assert 0 < saved_steps(run)[-1] < 200
+
+    killed = Comparing(place, *arguments)
+    killed.kill_when(lambda: "going on from" in killed.said)
+
+    ended = Comparing(place, *arguments).end()
+    assert ended.returncode == 0, ended.stderr
+    assert saved_steps(run)[-1] == 200
+    (row,) = map(json.loads, ended.stdout.splitlines())
+    assert row["name"] == "bert-tiny:no-nsp"
+    assert row["parameters"] > 100_000
+    assert row["peak_memory"] > 100 * 2**20
+    assert row["tokens_per_second"] > 0
+    assert 1 < row["bits_per_byte"] < 8
+    assert 0 <= row["toy"]["mean"] <= 1
+    for name in ("comparison.md", "comparison.html", "curves.png"):
+        assert (out / name).stat().st_size > 1000
+
+    more = given(place, "bert-tiny:no-nsp,bert-tiny:no-nsp:lstm=8", "--with-random")
+    ended = Comparing(place, *more).end()
+    assert ended.returncode == 0, ended.stderr
+    assert "pretraining" not in ended.stderr, "those that differ only in fine-tuning share a run"
+    assert "fine-tuning bert-tiny:no-nsp for toy" not in ended.stderr, "it has its scores"
+    assert ended.stderr.count("  seed ") == 6, "two of the LSTM, two and two of random weights"
+    facts = json.loads((out / "comparison.json").read_text())
+    assert [len(row["scores"]["toy"]["scores"]) for row in facts["contestants"]] == [2, 2, 2, 2]
+    assert [row["random"] for row in facts["contestants"]] == [False, False, True, True]
 
 
-def test_what_is_wrong_is_one_line_and_an_exit_code(place: Path):
-    for arguments, code, what in (
-        ((place / "text.jsonl", "--models", "brt-tiny", *TINY, "-o", place / "x"), 2, "Did you mean 'bert-tiny'?"),
-        ((place / "text.jsonl", "--models", "bert-tiny", "-o", place / "x"), 2, "Give --minutes M or --steps N"),
-        ((*given(place, "bert-tiny"), "--task", "classify:no.tsv"), 3, "there is no file no.tsv"),
-    ):
-        done = bertkit_command("compare", *arguments)
-        assert (done.returncode, done.stderr.count("\n")) == (code, 1), done.stderr
-        assert what in done.stderr
-    assert not (place / "x").exists()
+@pytest.mark.parametrize(
+    ("models", "more", "code", "what"),
+    [
+        ("brt-tiny", (), 2, "Did you mean 'bert-tiny'?"),
+        ("bert-tiny", ("--minutes", 5), 2, "Give --minutes M or --steps N"),
+        ("bert-tiny", ("--ablation", "bert"), 2, "Give --models NAME,NAME or --ablation bert"),
+        ("bert-tiny", ("--task", "classify:no.tsv"), 3, "there is no file no.tsv"),
+        ("bert-tiny", ("--field", "body"), 3, "no field 'body'"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_an_exit_code(
+    tmp_path: Path, place: Path, models: str, more: tuple[object, ...], code: int, what: str
+):
+    done = Comparing(tmp_path, *given(place, models, "--out", tmp_path / "out", *more)).end()
+    assert done.returncode == code, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("bertkit: ")
+    assert what in last
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out" / "runs").exists()

@@ -15,6 +15,7 @@ import json
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ class CompareWatcher(FitWatcher):
 class Comparison:
     def __init__(self, asked: Asked, out: Path, machine: Machine, watcher: CompareWatcher) -> None:
         """Everything is checked here: models, options, corpora, tasks, and whether OUT is free for them."""
+        asked = _with_case_as_before(asked, out)
         self.asked, self.out, self.machine, self.watcher = asked, out, machine, watcher
         self.notes: list[str] = []
         self.corpora = Corpora(asked, out, self._say)
@@ -222,6 +224,13 @@ class Comparison:
 
     def _say(self, message: str) -> None:
         self.watcher.said(message)
+
+
+def _with_case_as_before(asked: Asked, out: Path) -> Asked:
+    """Where one of the contestants before had to keep case, those that are added keep it too."""
+    if asked.cased is None and (out / ASKED).exists() and read_json(out / ASKED, WriteError).get("cased"):
+        return replace(asked, cased=True)
+    return asked
 
 
 @contextmanager
