@@ -11,7 +11,7 @@ import pytest
 from corpora import lines_of
 from pretraining import Comparing, saved_steps
 
-SMALL = ("--steps", 200, "--batch", 2, "--length", 24, "--validate-every", 200, "--vocab-size", 800)
+SMALL = ("--steps", 120, "--batch", 2, "--length", 24, "--validate-every", 120, "--vocab-size", 800)
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +43,14 @@ def test_a_comparison_that_is_stopped_or_killed_goes_on_and_a_finished_one_takes
     assert ended.returncode == 4, ended.stderr
     assert "stopped in the pretraining of bert-tiny.no-nsp; what is done is saved" in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert 0 < saved_steps(run)[-1] < 200
+    assert 0 < saved_steps(run)[-1] < 120
 
     killed = Comparing(place, *arguments)
     killed.kill_when(lambda: "going on from" in killed.said)
 
     ended = Comparing(place, *arguments).end()
     assert ended.returncode == 0, ended.stderr
-    assert saved_steps(run)[-1] == 200
+    assert saved_steps(run)[-1] == 120
     (row,) = map(json.loads, ended.stdout.splitlines())
     assert row["name"] == "bert-tiny:no-nsp"
     assert row["parameters"] > 100_000

@@ -15,7 +15,7 @@ from bertkit.training.comparing.tasks import TaskAsked
 from bertkit.training.fit import FitSettings
 from bertkit.training.speed import flops_of, flops_per_token, matmul_rate
 
-SHARE_OF_PEAK = 0.4
+SHARE_OF_PEAK = 0.5
 """Of the matrix products' rate, as small models reach it here."""
 TOKENS_PER_WORD = 1.4
 
@@ -42,7 +42,7 @@ def plan_lines(parts: dict[str, Any]) -> list[str]:
     pretraining, fitting = sum(parts["pretraining"].values()), sum(parts["fine_tuning"].values())
     lines = [f"prepare the text with a tokenizer for {name}" for name in parts["corpora"]]
     lines += [f"pretrain {name}, about {duration(seconds)}" for name, seconds in parts["pretraining"].items()]
-    lines += [f"fine-tune {name}, about {duration(seconds)}" for name, seconds in parts["fine_tuning"].items()]
+    lines += [f"fine-tune {name}, about {duration(seconds)} for all seeds" for name, seconds in parts["fine_tuning"].items()]
     if not lines:
         return ["nothing is left to do"]
     total = f"in all about {duration(pretraining + fitting)}, roughly guessed"
