@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint requirements.lock
 
-.PHONY: help demo test test-all lint format bench bench-scores clean lock
+.PHONY: help demo test test-all lint format bench bench-scores bench-family clean lock
 
 help:
 	@echo "make demo      raw text to a BERT that has learned from it, offline, in some three minutes"
@@ -12,6 +12,7 @@ help:
 	@echo "make lint      ruff and mypy (strict); make format applies ruff's fixes"
 	@echo "make bench     the benchmarks, side by side with other libraries (DATA=folder)"
 	@echo "make bench-scores   fine-tuning beside transformers: speed, and the scores of each task (MODEL=, CHINESE_MODEL=folder)"
+	@echo "make bench-family   the families and BERT's ablation on the same text and tasks (DATA=folder), two hours and a half on two cores"
 	@echo "make clean     remove .venv and what the demo made"
 
 demo: $(VENV)/.runtime
@@ -50,6 +51,10 @@ bench-scores: $(VENV)/.bench
 	$(BIN)/python benchmarks/scores.py --data $(DATA) --model $(MODEL) $(if $(CHINESE_MODEL),--chinese-model $(CHINESE_MODEL)) \
 	  --out benchmarks/scores.jsonl
 	$(BIN)/python benchmarks/scores.py --out benchmarks/scores.jsonl --table
+
+# Stopped, it goes on with what is left.
+bench-family: $(VENV)/.runtime
+	PATH="$(CURDIR)/$(BIN):$$PATH" benchmarks/family.sh $(DATA)
 
 # A stamp is written only after its install has succeeded, so an interrupted set-up is simply done again.
 $(VENV)/.created:

@@ -40,12 +40,14 @@ class Ended(NamedTuple):
 class Pretraining:
     """`bertkit pretrain` with the given arguments, running. What it says goes to files in `place`."""
 
+    command = "pretrain"
+
     def __init__(self, place: Path, *arguments: object, dies_in_pass: int | None = None) -> None:
         """`dies_in_pass`: kill -9 itself instead of computing this pass (a micro-batch of training) of the run."""
         place.mkdir(parents=True, exist_ok=True)
         number = next(_numbers)
         self.files = (place / f"{number}.stdout", place / f"{number}.stderr")
-        words = ["bertkit", "pretrain", *map(str, arguments), *map(str, ONE_THREAD)]
+        words = ["bertkit", self.command, *map(str, arguments), *map(str, ONE_THREAD)]
         self.process: BaseProcess = _context.Process(target=_main, args=(words, *map(str, self.files), dies_in_pass))
         self.process.start()
         assert self.process.pid is not None
@@ -79,6 +81,12 @@ class Pretraining:
         self.process.join(200)
         assert self.process.exitcode is not None, "does not end"
         return Ended(self.process.exitcode, *(file.read_text() for file in self.files))
+
+
+class Comparing(Pretraining):
+    """`bertkit compare` in the same way."""
+
+    command = "compare"
 
 
 def _main(words: list[str], stdout: str, stderr: str, dies_in_pass: int | None) -> None:

@@ -96,6 +96,20 @@ def test_what_the_page_on_the_family_says_runs(place: Path):
     assert "RobertaForMaskedLM" in (place / "for-transformers-too" / "config.json").read_text()
 
 
+def test_what_the_page_on_comparing_says_runs(place: Path, english: list[str]):
+    lines = [line[:30].replace('"', "").replace(",", "") for line in english[:30]]
+    rows = [f"{'good' if n % 2 else 'bad'} {line},{n % 2}" for n, line in enumerate(lines)]
+    (place / "reviews.csv").write_text("\n".join(["review,label", *rows]) + "\n")
+    assert run_commands("docs/comparing.md", place) == 2
+    facts = json.loads((place / "comparison" / "comparison.json").read_text())
+    assert {name: its["kind"] for name, its in facts["corpora"].items()} == {"bert": "wordpiece", "roberta": "bpe"}
+    held_out = [its["kept"]["validation"]["documents"] for its in facts["corpora"].values()]
+    assert held_out[0] == held_out[1] > 0, "the same documents are held out"
+    assert facts["asked"]["cased"] is True, "RoBERTa keeps case, so BERT does too"
+    assert [len(row["scores"]["reviews"]["scores"]) for row in facts["contestants"]] == [2, 2]
+    assert not (place / "ablation").exists()
+
+
 def test_make_has_the_two_targets_it_names():
     for target in ("demo", "test"):
         assert f"$ make {target}" in "".join(blocks("console"))

@@ -18,6 +18,7 @@ import typer
 import bertkit
 from bertkit.cli import (
     attention,
+    compare,
     convert,
     demo,
     embed,
@@ -48,6 +49,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "prepare": prepare.prepare,
     "pretrain": pretrain.pretrain,
     "finetune": finetune.finetune,
+    "compare": compare.compare,
     "evaluate": evaluate.evaluate,
     "predict": predict.predict,
     "info": info.info,

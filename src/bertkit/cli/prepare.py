@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bertkit.cli.options import Encoding, Format, Overwrite, note
-from bertkit.errors import InputError, InterruptionError, UsageError
+from bertkit.errors import InterruptionError, UsageError
 
 if TYPE_CHECKING:
     from bertkit.cli.corpus_bars import CorpusBars
@@ -198,27 +198,12 @@ def _tokenizer(
 def _train(
     inputs: list[str], out: Path, recipe: Recipe, file_format: str | None, vocab_size: int, bars: CorpusBars
 ) -> Tokenizer:
-    from bertkit.corpus.preparing.cleaning import clean
-    from bertkit.corpus.reading.readers import find_sources, texts_of
+    from bertkit.corpus.preparing.vocabulary import cleaned_sample
     from bertkit.text.recipe import VocabularyRecipe
-    from bertkit.text.sample import draw_sample
     from bertkit.text.train import train
 
     vocabulary = VocabularyRecipe(vocab_size=vocab_size)
-    read, cleaning = recipe.digest.read, recipe.digest.cleaning
-    sources, _ = find_sources(inputs, format=file_format, encoding=read.encoding, leave_out=out)
-    problems: list[InputError] = []
-
-    def remember(problem: InputError) -> None:
-        if recipe.strict:
-            raise problem
-        problems.append(problem) if not problems else None  # all are told when the shards are made, in their places
-
-    with bars.reading(sum(source.size or 0 for source in sources), "reading for a vocabulary") as bar:
-        texts = texts_of(sources, read, on_read=bar.read, on_problem=remember)
-        sample = draw_sample((clean(text, cleaning).text for _, text in texts), hold_out=False)
-    if not sample.texts and problems:
-        raise problems[0]
+    sample = cleaned_sample(inputs, recipe, file_format=file_format, leave_out=out, progress=bars)
     with bars.working("learning a vocabulary"):
         tokenizer, notes = train(sample, vocabulary)
     for message in notes:

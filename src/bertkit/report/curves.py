@@ -90,7 +90,7 @@ def svg_panels(history: History) -> list[tuple[str, str]]:
             figure = Figure(figsize=(5.0, 3.2), facecolor="none")
             figure.subplots_adjust(left=0.105, right=0.99, bottom=0.145, top=0.91)
             draw(figure.subplots(), history)
-            panels.append((name, _svg(figure, f"panel{number}")))
+            panels.append((name, svg_element(figure, f"panel{number}")))
     return panels
 
 
@@ -103,7 +103,7 @@ def draw_comparison(
     """
     lines = {name: _validation_line(run) for name, run in runs.items()}
     longest = max((float(seconds[-1]) for seconds, _ in lines.values() if len(seconds)), default=0.0)
-    unit, scale = _time_unit(longest)
+    unit, scale = time_unit(longest)
     with mpl.rc_context({**STYLE, "font.family": fonts_for(lines)}), without_glyph_warnings():
         figure = Figure(figsize=(8, 5), dpi=120, layout="constrained", facecolor="white")
         axes = figure.subplots()
@@ -134,7 +134,7 @@ def draw_comparison(
         axes.set_xlabel(unit)
         axes.set_xlim(left=0)
         if not handles or longest == 0:
-            _say(axes, "no validation yet")
+            say(axes, "no validation yet")
         legend = axes.legend(handles, [str(number) for number in range(len(handles))])
         for text, label in zip(legend.get_texts(), labels, strict=True):
             text.set_parse_math(False)  # a name is a name, also with dollars in it
@@ -159,16 +159,16 @@ def _validation_line(run: Path | Sequence[tuple[float, float]]) -> tuple[Floats,
 def _loss_by_tokens(axes: Axes, history: History) -> None:
     axes.set_title(f"Loss of {IN_WORDS[history.about_words]}, by tokens")
     _loss(axes, history, history.tokens_at)
-    _token_axis(axes)
+    token_axis(axes)
 
 
 def _loss_by_time(axes: Axes, history: History) -> None:
-    unit, scale = _time_unit(history.seconds)
+    unit, scale = time_unit(history.seconds)
     axes.set_title(f"Loss of {IN_WORDS[history.about_words]}, by {unit}")
     if len(history.times):
         _loss(axes, history, lambda steps: history.seconds_at(steps) / scale)
     else:
-        _say(axes, "no times yet")
+        say(axes, "no times yet")
     axes.set_xlabel(unit)
 
 
@@ -196,7 +196,7 @@ def _accuracy(axes: Axes, history: History) -> None:
     axes.set_ylim(bottom=0)
     _marks(axes, history, history.tokens_at)
     _finish(axes)
-    _token_axis(axes)
+    token_axis(axes)
 
 
 def _speed(axes: Axes, history: History) -> None:
@@ -210,7 +210,7 @@ def _speed(axes: Axes, history: History) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(short_count))
     _marks(axes, history, history.tokens_at)
     _finish(axes)
-    _token_axis(axes)
+    token_axis(axes)
 
 
 def _learning_rate(axes: Axes, history: History) -> None:
@@ -219,7 +219,7 @@ def _learning_rate(axes: Axes, history: History) -> None:
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(FuncFormatter(_scientific))
     _finish(axes)
-    _token_axis(axes)
+    token_axis(axes)
 
 
 def _gradient_norm(axes: Axes, history: History) -> None:
@@ -234,7 +234,7 @@ def _gradient_norm(axes: Axes, history: History) -> None:
         axes.set_ylim(bottom=0)
     _marks(axes, history, history.tokens_at)
     _finish(axes)
-    _token_axis(axes)
+    token_axis(axes)
 
 
 PANELS: tuple[tuple[str, Callable[[Axes, History], None]], ...] = (
@@ -319,7 +319,7 @@ def _marks(
 
 def _finish(axes: Axes) -> None:
     if not axes.lines:
-        _say(axes, "nothing yet")
+        say(axes, "nothing yet")
         return
     if axes.get_legend_handles_labels()[0]:
         axes.legend()
@@ -327,12 +327,12 @@ def _finish(axes: Axes) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(6))
 
 
-def _token_axis(axes: Axes) -> None:
+def token_axis(axes: Axes) -> None:
     axes.set_xlabel("tokens seen")
     axes.xaxis.set_major_formatter(FuncFormatter(short_count))
 
 
-def _say(axes: Axes, words: str) -> None:
+def say(axes: Axes, words: str) -> None:
     axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=COLOURS["quiet"])
     axes.set_xticks([])
     axes.set_yticks([])
@@ -351,7 +351,7 @@ def _scientific(value: float, _: object = None) -> str:
     return f"{float(mantissa):g}e{int(exponent)}" if value else "0"
 
 
-def _time_unit(seconds: float) -> tuple[str, float]:
+def time_unit(seconds: float) -> tuple[str, float]:
     if seconds < 120:
         return "seconds", 1.0
     return ("minutes", 60.0) if seconds < 5 * 3600 else ("hours", 3600.0)
@@ -364,7 +364,7 @@ def save_figure(figure: Figure, out: Path) -> None:
         file.write(picture.getvalue())
 
 
-def _svg(figure: Figure, prefix: str) -> str:
+def svg_element(figure: Figure, prefix: str) -> str:
     """The figure as an element for a page: its names made its own, its colours and fonts the page's."""
     stream = io.StringIO()
     figure.savefig(stream, format="svg", transparent=True, metadata={"Date": None, "Creator": None})

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from bertkit import device as devices
 from bertkit.corpus.sampling.order import Order
 from bertkit.inference.scoring import Scorer
 from bertkit.interop.folder import ModelFolder
-from bertkit.tasks.task import Task
+from bertkit.tasks.task import Task, Unit
 from bertkit.training.finetune import FinetuneRequest, new_model
-from bertkit.training.fit import FitSettings, fit
+from bertkit.training.fit import FitSettings, FitWatcher, fit
 
 STARTS = ("pretrained", "random")
 
@@ -26,6 +28,28 @@ class Point:
     start: str
     examples: int
     scores: tuple[float, ...]
+
+
+def answers_after_fit(
+    folder: ModelFolder,
+    task: Task[Any],
+    request: FinetuneRequest,
+    units: Sequence[Unit],
+    dev: Sequence[Any],
+    dev_units: Sequence[Unit],
+    settings: FitSettings,
+    *,
+    seed: int,
+    machine: devices.Machine | None = None,
+    watcher: FitWatcher | None = None,
+) -> list[dict[str, Any]]:
+    """What a model says of `dev` after its last epoch; no folder is written."""
+    tokenizer, precision = folder.tokenizer(), machine.precision if machine else "float32"
+    network = new_model(folder, task, request, seed).to(torch.device(machine.device if machine else "cpu"))
+    pad = tokenizer.pad_id
+    fit(network, task, units, None, settings, seed=seed, pad_id=pad, precision=precision, watcher=watcher)
+    scorer = Scorer(network, task, tokenizer, precision=precision)
+    return [found.answer for found in scorer.answer_encoded(dev, dev_units)]
 
 
 def learning_curve(
@@ -52,10 +76,8 @@ def learning_curve(
             for seed in range(seeds):
                 chosen = Order(len(train), seed, 0).samples(np.arange(size)).tolist()
                 units = [unit for number in chosen for unit in task.units(train_units[number])]
-                network = new_model(folder, task, request, seed)
-                fit(network, task, units, None, settings, seed=seed, pad_id=tokenizer.pad_id)
-                answers = Scorer(network, task, tokenizer).answer_encoded(dev, dev_units)
-                scores.append(task.metrics(dev, [found.answer for found in answers])[task.main_metric])
+                answers = answers_after_fit(folder, task, request, units, dev, dev_units, settings, seed=seed)
+                scores.append(task.metrics(dev, answers)[task.main_metric])
             points.append(Point(start, size, tuple(scores)))
             said(points[-1])
     return points

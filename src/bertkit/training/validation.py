@@ -28,9 +28,7 @@ def validate(
     learner: nn.Module, data: PretrainingData, *, samples: int, length: int, micro: int, group: Group
 ) -> dict[str, float]:
     """Losses and accuracies over the first `samples` of the split, in random order."""
-    order = Order(data.size(EPOCH, length), data.seed, EPOCH)
-    chosen = [Choice(EPOCH, n) for n in order.samples(np.arange(min(samples, order.count))).tolist()]
-    cut = micro_batches(chosen, micro)
+    cut = micro_batches(first_samples(data, samples, length), micro)
     mine = share(cut, group.rank, group.size)
     turns = -(-len(cut) // group.size)  # all processes must go through the model equally often
     learner.eval()
@@ -46,6 +44,12 @@ def validate(
                 sums[name] = sums.get(name, 0.0) + (value if turn < len(mine) else 0.0)
     learner.train()
     return averages(group.sum(sums))
+
+
+def first_samples(data: PretrainingData, samples: int, length: int) -> list[Choice]:
+    """The first of the split, in random order."""
+    order = Order(data.size(EPOCH, length), data.seed, EPOCH)
+    return [Choice(EPOCH, n) for n in order.samples(np.arange(min(samples, order.count))).tolist()]
 
 
 def averages(sums: dict[str, float]) -> dict[str, float]:

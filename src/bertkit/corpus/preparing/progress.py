@@ -16,7 +16,11 @@ class ReadingProgress:
 
 class Progress:
     @contextmanager
-    def reading(self, total: int | None) -> Iterator[ReadingProgress]:  # noqa: ARG002
+    def reading(
+        self,
+        total: int | None,  # noqa: ARG002
+        title: str = "reading and encoding",  # noqa: ARG002
+    ) -> Iterator[ReadingProgress]:
         """The stage that takes nearly all the time; `total` bytes are to be read, if that is known."""
         yield ReadingProgress()
 

@@ -1,0 +1,139 @@
+"""What the user of `bertkit compare` asked for, checked as a whole before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from bertkit.corpus.folder import MANIFEST
+from bertkit.errors import UsageError
+from bertkit.interop.families import family_of
+from bertkit.model.presets import PRESETS
+from bertkit.text.families import FAMILIES, Family
+from bertkit.text.recipe import VocabularyRecipe
+from bertkit.training.comparing.contestants import Contestant, require_different
+from bertkit.training.comparing.tasks import TaskAsked
+from bertkit.training.recipes import Recipe
+from bertkit.training.request import Request, make_recipe
+
+FORMAT = "bertkit comparison 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    inputs: tuple[str, ...]
+    """Raw text, or corpora that are prepared."""
+    contestants: tuple[Contestant, ...]
+    tasks: tuple[TaskAsked, ...] = ()
+    steps: int | None = None
+    hours: float | None = None
+    recipe: str = "fast"
+    change: Mapping[str, Any] = field(default_factory=dict)
+    """What all contestants have different from the recipe."""
+    seed: int = 0
+    tokenizers: tuple[str, ...] = ()
+    """Folders to use instead of tokenizers that are trained."""
+    vocab_size: int = 30_000
+    cased: bool | None = None
+    field_name: str = "text"
+    file_format: str | None = None
+    validation: float = 0.01
+    validate_every: int | None = None
+    seeds: int = 3
+    epochs: int | None = None
+    most_examples: int | None = None
+    max_length: int = 128
+    with_random: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.contestants:
+            raise UsageError("nobody to compare", "Name models: --models bert-mini,roberta-mini.")
+        if "-" in self.inputs:
+            raise UsageError("stdin is read once, and each contestant reads the text", "Save it in a file first.")
+        require_different(self.contestants)
+        if self.hours is not None and not 0 < self.hours < 24 * 366:
+            raise UsageError(f"{60 * self.hours:g} minutes", "Give more than 0, such as --minutes 10.")
+        for contestant in self.contestants:
+            self._require_positions(contestant)
+        if self.prepared and self.tokenizers:
+            raise UsageError(
+                "--tokenizer with a corpus that is prepared", "Leave it out: each corpus has the one it was made with."
+            )
+        if not self.prepared and not self.tokenizers:
+            for family in self.families:
+                VocabularyRecipe(family.name, vocab_size=self.vocab_size, lowercase=None if not self.cased else False)
+
+    def request(self, contestant: Contestant, shards: Path = Path()) -> Request:
+        """Its pretraining, as `bertkit pretrain` would have it asked for."""
+        return Request(
+            shards=shards,
+            model=contestant.model,
+            recipe=contestant.recipe or self.recipe,
+            change={**self.change, **contestant.change()},
+            steps=self.steps,
+            hours=self.hours,
+            seed=self.seed,
+            validate_every=self.validate_every,
+        )
+
+    def _require_positions(self, contestant: Contestant) -> None:
+        longest = max(stage.length for stage in self.recipe_of(contestant).stages)
+        for what, length in (("sequences", longest), ("examples", self.max_length)):
+            if length > (positions := PRESETS[contestant.model]().max_length):
+                raise UsageError(
+                    f"{contestant.name}: {what} of {length} tokens, and the model has {positions} positions",
+                    "Give a smaller --length." if what == "sequences" else "Give a smaller --max-length.",
+                )
+
+    def recipe_of(self, contestant: Contestant) -> Recipe:
+        try:
+            return make_recipe(self.request(contestant))
+        except UsageError as problem:
+            raise UsageError(f"{contestant.name}: {problem.problem}", problem.remedy) from None
+
+    @cached_property
+    def prepared(self) -> bool:
+        """Whether the inputs are corpora already."""
+        there = [(Path(name) / MANIFEST).exists() for name in self.inputs]
+        if any(there) and not all(there):
+            raise UsageError(
+                f"{self.inputs[there.index(True)]} is a prepared corpus, and {self.inputs[there.index(False)]} is not",
+                "Give raw text alone, or corpora alone.",
+            )
+        return all(there)
+
+    @property
+    def families(self) -> list[Family]:
+        """The tokenizers' families, each once."""
+        return list({reads(contestant).name: reads(contestant) for contestant in self.contestants}.values())
+
+    @property
+    def keeps_case(self) -> bool:
+        """All read the same text: if one of them must keep case, all do."""
+        return any(family.cased_only for family in self.families) if self.cased is None else self.cased
+
+    @property
+    def runs(self) -> dict[str, Contestant]:
+        """For each pretraining one contestant that needs it."""
+        runs: dict[str, Contestant] = {}
+        for contestant in self.contestants:
+            runs.setdefault(contestant.folder, contestant)
+        return runs
+
+    def shared(self) -> dict[str, Any]:
+        """What all results depend on: a comparison may get more contestants, tasks and seeds, but not another of
+        these."""
+        own = ("contestants", "tasks", "seeds", "with_random")
+        facts = {name: value for name, value in asdict(self).items() if name not in own}
+        facts["inputs"] = [str(Path(name).resolve()) for name in self.inputs]
+        facts["tokenizers"] = [str(Path(name).resolve()) for name in self.tokenizers]
+        facts["cased"] = None if self.prepared or self.tokenizers else self.keeps_case
+        return {"format": FORMAT, **facts}
+
+
+def reads(contestant: Contestant) -> Family:
+    """The family of the tokenizer its model reads."""
+    return FAMILIES[family_of(PRESETS[contestant.model]()).tokenizer]

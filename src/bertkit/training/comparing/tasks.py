@@ -1,0 +1,103 @@
+"""What is fine-tuned for: NAME=TASK:TRAIN:DEV, and after that columns, as `bertkit finetune` has options for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertkit.corpus.sampling.order import Order
+from bertkit.errors import InputError, UsageError, nearest, shortened
+from bertkit.tasks import HOMES, task_called
+from bertkit.tasks.task import Reading
+from bertkit.training.finetune import Examples, FinetuneRequest, read_examples
+
+COLUMNS = ("text", "pair", "label", "score", "negative", "question", "endings")
+PLAIN_NAMES = ("train", "training", "data", "all")
+"""Of files that say nothing; the folder's name does then."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskAsked:
+    name: str
+    task: str
+    train: str
+    dev: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def request(self, start: str = "", *, from_scratch: bool = False, lstm: int = 0, **change: Any) -> FinetuneRequest:
+        return FinetuneRequest(
+            task=self.task,
+            train=self.train,
+            dev=self.dev,
+            start=start,
+            from_scratch=from_scratch,
+            reading=Reading(names=dict(self.columns)),
+            head={"lstm": lstm} if lstm else {},
+            change=change,
+        )
+
+    def examples(self, max_length: int, notes: list[str]) -> Examples:
+        own: list[str] = []
+        found = read_examples(self.request(), max_length, own)
+        notes += [f"{self.name}: {note}" for note in own]
+        return found
+
+
+def task_of(text: str) -> TaskAsked:
+    """
+    >>> task_of("classify:sst2/train.tsv:sst2/dev.tsv").name
+    'sst2'
+    """
+    before, _, rest = text.partition(":")
+    name, named, task = before.rpartition("=")
+    task_called(task)
+    files, columns = [], {}
+    for part in rest.split(":") if rest else []:
+        column, equals, value = part.partition("=")
+        if equals and not Path(part).exists():
+            if column not in COLUMNS:
+                hint = nearest(column, COLUMNS)
+                raise UsageError(
+                    f"--task {shortened(text)}: {shortened(column)} is no part of an example",
+                    f"{hint} There are: {', '.join(COLUMNS)}.",
+                )
+            columns[column] = value
+        else:
+            files.append(part)
+    if not 1 <= len(files) <= 2:
+        raise UsageError(
+            f"--task {shortened(text)} names {len(files)} files",
+            f"It is said as TASK:TRAIN:DEV, with one of {', '.join(HOMES)}; without DEV a tenth of TRAIN is held out.",
+        )
+    for file in files:
+        if not Path(file).is_file():
+            raise InputError(f"--task {shortened(text)}: there is no file {file}")
+    dev = files[1] if len(files) == 2 else None
+    return TaskAsked(
+        name=name if named else _name_of(Path(files[0])), task=task, train=files[0], dev=dev, columns=columns
+    )
+
+
+def _name_of(train: Path) -> str:
+    stem = train.name.partition(".")[0]
+    return train.resolve().parent.name if stem in PLAIN_NAMES else stem
+
+
+def tasks_of(texts: Sequence[str]) -> list[TaskAsked]:
+    tasks = [task_of(text) for text in texts]
+    for number, task in enumerate(tasks):
+        if task.name in {other.name for other in tasks[:number]}:
+            raise UsageError(f"two tasks are called {task.name}", f"Name them: --task NAME={task.task}:TRAIN:DEV.")
+    return tasks
+
+
+def cut(count: int, most: int | None, seed: int) -> list[int]:
+    """The numbers of the examples to learn from: all, or as many as wanted, which each seed draws for itself; the same
+    for every contestant."""
+    if most is None or count <= most:
+        return list(range(count))
+    return [int(number) for number in Order(count, seed, 0).samples(np.arange(most))]

@@ -1,0 +1,117 @@
+"""Fine-tuning of every contestant on every task with every seed: the same examples, the same number of epochs.
+
+The model counts as it is after its last epoch: nothing is chosen by the examples that it is measured on. What is
+scored is written down at once, so that an interruption costs one fit at most.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bertkit.device import Machine
+from bertkit.files import atomic_file, read_json, to_json
+from bertkit.interop.folder import ModelFolder
+from bertkit.tasks.task import Unit
+from bertkit.training.comparing.asked import Asked
+from bertkit.training.comparing.contestants import Contestant, as_file_name
+from bertkit.training.comparing.tasks import TaskAsked, cut
+from bertkit.training.findings import interval
+from bertkit.training.finetune import Examples
+from bertkit.training.fit import FitSettings, FitWatcher
+from bertkit.training.learning_curve import answers_after_fit
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A row of the table."""
+
+    contestant: Contestant
+    random: bool = False
+    """Its shape with random weights: what its pretraining must beat."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.contestant.name} from random weights" if self.random else self.contestant.name
+
+    @property
+    def called(self) -> str:
+        return f"{self.contestant.called}, random weights" if self.random else self.contestant.called
+
+    @property
+    def file(self) -> str:
+        return f"{as_file_name(self.contestant.name)}{'.random' if self.random else ''}.json"
+
+
+def entries(asked: Asked) -> list[Entry]:
+    """Each contestant; and, if asked for, each shape once with random weights."""
+    rows = [Entry(contestant) for contestant in asked.contestants]
+    shapes: dict[tuple[Any, ...], Contestant] = {}
+    for contestant in asked.contestants:
+        recipe = asked.recipe_of(contestant)
+        shape = contestant.model, recipe.left_to_right, recipe.pre_norm, contestant.lstm
+        shapes.setdefault(shape, contestant)
+    return rows + [Entry(contestant, random=True) for contestant in shapes.values() if asked.with_random]
+
+
+class Trials:
+    def __init__(self, asked: Asked, out: Path, machine: Machine) -> None:
+        self.asked, self.out, self.machine = asked, out, machine
+
+    def scores(self, entry: Entry) -> dict[str, Any]:
+        """By task: what is known so far."""
+        path = self.out / "scores" / entry.file
+        return read_json(path) if path.exists() else {}
+
+    def missing(self, entry: Entry) -> Iterator[tuple[TaskAsked, int]]:
+        known = self.scores(entry)
+        for task in self.asked.tasks:
+            for seed in range(self.asked.seeds):
+                if str(seed) not in known.get(self.key(task), {}).get("scores", {}):
+                    yield task, seed
+
+    @staticmethod
+    def key(task: TaskAsked) -> str:
+        """Files of the same name elsewhere are other tasks."""
+        files = [str(Path(file).resolve()) for file in (task.train, task.dev) if file]
+        return ":".join([task.task, *files, *(f"{part}={name}" for part, name in sorted(task.columns.items()))])
+
+    def fit(
+        self, entry: Entry, run: Path, task: TaskAsked, examples: Examples, seed: int, watcher: FitWatcher
+    ) -> float:
+        folder = ModelFolder(run / "model")
+        tokenizer, contestant = folder.tokenizer(), entry.contestant
+        chosen = cut(len(examples.train), self.asked.most_examples, seed)
+        encoded: list[Unit] = examples.task.encode([examples.train[number] for number in chosen], tokenizer)
+        units = [unit for features in encoded for unit in examples.task.units(features)]
+        settings = FitSettings.usual(
+            width=folder.config.hidden_size,
+            units=len(units),
+            family=folder.config.family,
+            **({} if self.asked.epochs is None else {"epochs": self.asked.epochs}),
+        )
+        answers = answers_after_fit(
+            folder,
+            examples.task,
+            task.request(str(run / "model"), from_scratch=entry.random, lstm=contestant.lstm),
+            units,
+            examples.dev,
+            examples.task.encode(examples.dev, tokenizer),
+            settings,
+            seed=seed,
+            machine=self.machine,
+            watcher=watcher,
+        )
+        score = examples.task.metrics(examples.dev, answers)[examples.task.main_metric]
+        known = self.scores(entry)
+        its = known.setdefault(self.key(task), {"scores": {}})
+        its["scores"][str(seed)] = score
+        its |= {"settings": asdict(settings), "learned_from": len(chosen)}
+        its.setdefault("interval", list(interval(examples.task, examples.dev, answers)))
+        with atomic_file(self.out / "scores" / entry.file) as file:
+            file.write(to_json(known).encode())
+        gc.collect()
+        return float(score)

@@ -1,0 +1,345 @@
+"""Who is compared with whom, on what, and what the numbers then say: all but the training itself."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bertkit import device
+from bertkit.cli.pretrain import pretrain as pretrain_command
+from bertkit.corpus.folder import CorpusFolder
+from bertkit.corpus.preparing.prepare import prepare
+from bertkit.errors import BertkitError, InputError, UsageError, WriteError
+from bertkit.interop.weights import save_model
+from bertkit.model.bert import Bert
+from bertkit.model.presets import PRESETS, bert_tiny
+from bertkit.report.comparison import write_comparison
+from bertkit.report.standings import bits_per_byte, cells_of, remarks, results, standing
+from bertkit.text.recipe import VocabularyRecipe
+from bertkit.text.sample import draw_sample
+from bertkit.text.tokenizer import Tokenizer
+from bertkit.text.train import train
+from bertkit.training.comparing.asked import Asked
+from bertkit.training.comparing.compare import CompareWatcher, Comparison
+from bertkit.training.comparing.contestants import OPTIONS, ablation, contestants_of
+from bertkit.training.comparing.corpora import byte_lengths, bytes_per_token
+from bertkit.training.comparing.job import Job, peak_memory
+from bertkit.training.comparing.plan import plan, plan_lines
+from bertkit.training.comparing.tasks import cut, task_of, tasks_of
+from bertkit.training.comparing.trials import entries
+from bertkit.training.comparing.yardstick import held_out
+from corpora import RECIPE, lines_of
+from runs import make_run
+
+
+def asked(models: str = "bert-tiny", **more: Any) -> Asked:
+    return Asked(**{"inputs": ("text.jsonl",), "contestants": tuple(contestants_of(models)), "steps": 5, **more})
+
+
+def test_options_change_the_recipe_as_those_of_pretrain_do():
+    (one,) = contestants_of("bert-tiny:mask=word:no-nsp:mask-shares=100/0/0:learning-rate=1e-3:batch=4")
+    recipe = asked(one.name).recipe_of(one)
+    assert (recipe.masking.unit, recipe.masking.masked, recipe.masking.random) == ("word", 1.0, 0.0)
+    assert (recipe.nsp, recipe.optimizer.learning_rate, recipe.stages[0].batch) == (False, 1e-3, 4)
+    assert asked(one.name, change={"batch": 16}).recipe_of(one).stages[0].batch == 4, "its own option counts"
+
+
+def test_every_option_is_one_of_pretrain_or_of_finetune():
+    of_pretrain = {name.replace("_", "-") for name in inspect.signature(pretrain_command).parameters}
+    assert set(OPTIONS) - of_pretrain == {
+        "post-norm",
+        "lstm",
+    }  # pretrain says --pre-norm/--post-norm; lstm is finetune's
+
+
+@pytest.mark.parametrize(
+    ("models", "what"),
+    [
+        ("brt-mini", "Did you mean 'bert-mini'?"),
+        ("bert-tiny:no-nps", "Did you mean 'no-nsp'?"),
+        ("bert-tiny:no-nsp=1", "It is said as no-nsp"),
+        ("bert-tiny:mask", "It is said as mask=VALUE"),
+        ("bert-tiny:batch=many", "batch is 'many'. It is a whole number"),
+        ("bert-tiny:batch=0", "batch is 0"),
+        ("bert-tiny:mask=wrd", "bert-tiny:mask=wrd: masking by 'wrd'. Did you mean 'word'?"),
+        ("bert-tiny:no-nsp:no-nsp", "no-nsp is there twice"),
+        ("bert-tiny,bert-mini,bert-tiny", "bert-tiny takes part twice"),
+        ("bert-tiny:no-nsp:mask=word,bert-tiny:mask=word:no-nsp", "takes part twice"),
+        ("bert-tiny:left-to-right", "a left-to-right model cannot tell next sentences"),
+        ("roberta-tiny:left-to-right:no-nsp", "Only bert models can be so"),
+        ("electra-tiny:mask-shares=100/0/0", "whose generator fills all of it"),
+        ("bert-tiny:generator-size=0.5", "Only ELECTRA has one"),
+        ("bert-tiny:length=1024", "sequences of 1024 tokens, and the model has 512 positions"),
+        ("bert-tiny:recipe=slow", "no recipe is called 'slow'"),
+    ],
+)
+def test_wrong_contestants_are_refused_at_once(models: str, what: str):
+    with pytest.raises(UsageError) as refused:
+        asked(models)
+    assert what in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        ({"inputs": ("-",)}, "stdin is read once"),
+        ({"steps": None, "hours": 0.0}, "Give more than 0"),
+        ({"vocab_size": 3}, "vocab_size is 3"),
+        ({"max_length": 1000}, "examples of 1000 tokens"),
+    ],
+)
+def test_what_cannot_be_compared_so_is_refused(more: dict[str, Any], what: str):
+    with pytest.raises(UsageError, match=what):
+        asked(**more)
+
+
+def test_the_ablation_is_that_of_the_paper_and_pretrains_four_times_for_five():
+    five = ablation("bert-tiny")
+    assert [each.title.split(",")[0] for each in five[:2]] == ["full BERT", "no NSP"]
+    settings = Asked(inputs=("text",), contestants=tuple(five), steps=5)
+    recipes = [settings.recipe_of(each) for each in five]
+    assert [recipe.nsp for recipe in recipes] == [True, False, False, False, True]
+    assert [recipe.left_to_right for recipe in recipes] == [False, False, True, True, False]
+    assert [recipe.masking.masked for recipe in recipes] == [0.8, 0.8, 0.8, 0.8, 1.0]
+    assert [each.lstm for each in five] == [0, 0, 0, PRESETS["bert-tiny"]().hidden_size, 0]
+    assert five[2].run == five[3].run
+    assert len(settings.runs) == 4
+    with pytest.raises(UsageError, match="It is BERT's"):
+        ablation("albert-tiny")
+
+
+def test_random_weights_take_part_once_for_each_shape():
+    rows = entries(asked("bert-tiny,bert-tiny:no-nsp,albert-tiny,bert-tiny:lstm=8", with_random=True))
+    assert [row.called for row in rows if row.random] == [
+        "bert-tiny, random weights",
+        "albert-tiny, random weights",
+        "bert-tiny:lstm=8, random weights",
+    ]
+    assert len({row.file for row in rows}) == len(rows)
+
+
+def test_case_is_kept_for_all_if_one_of_them_must_keep_it():
+    assert not asked("bert-tiny,albert-tiny").keeps_case
+    assert asked("bert-tiny,roberta-tiny").keeps_case
+    assert asked("bert-tiny", cased=True).keeps_case
+    assert [family.name for family in asked("bert-tiny,electra-tiny,roberta-tiny").families] == ["bert", "roberta"]
+
+
+def test_tasks_are_named_by_their_folder_or_by_the_user(tmp_path: Path):
+    for name in ("sst2/train.tsv", "sst2/dev.tsv", "reviews.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text,label\na,b\n")
+    both = task_of(f"classify:{tmp_path}/sst2/train.tsv:{tmp_path}/sst2/dev.tsv")
+    assert (both.name, both.task, both.dev) == ("sst2", "classify", f"{tmp_path}/sst2/dev.tsv")
+    one = task_of(f"mine=regress:{tmp_path}/reviews.csv:text=review:score=stars")
+    assert (one.name, one.dev, dict(one.columns)) == ("mine", None, {"text": "review", "score": "stars"})
+    assert task_of(f"classify:{tmp_path}/reviews.csv").name == "reviews"
+    for text, what in (
+        ("clasify:a.tsv", "Did you mean 'classify'?"),
+        ("classify", "names 0 files"),
+        (f"classify:{tmp_path}/missing.tsv", "there is no file"),
+        (f"classify:{tmp_path}/reviews.csv:txt=a", "Did you mean 'text'?"),
+    ):
+        with pytest.raises((UsageError, InputError)) as refused:
+            task_of(text)
+        assert what in str(refused.value)
+    with pytest.raises(UsageError, match="two tasks are called reviews"):
+        tasks_of([f"classify:{tmp_path}/reviews.csv"] * 2)
+
+
+def test_each_seed_draws_its_own_examples_and_the_same_for_all():
+    assert cut(10, None, 0) == list(range(10)) == cut(10, 20, 3)
+    assert cut(1000, 50, 0) == cut(1000, 50, 0)
+    assert len(set(cut(1000, 50, 0))) == 50
+    assert cut(1000, 50, 0) != cut(1000, 50, 1)
+
+
+def test_tokens_of_all_kinds_stand_for_the_same_bytes(english: list[str]):
+    """Known by text that has no unknown characters: the bytes of its tokens are its bytes, spaces left out."""
+    text = "The compound statements, naïve or not: 1+1 == 2"
+    wanted = len("".join(text.split()).encode())
+    for family in ("bert", "roberta", "albert"):
+        lowercase = None if family == "roberta" else False
+        sample = draw_sample([*english[:400], *[text] * 20], hold_out=False)
+        tokenizer = train(sample, VocabularyRecipe(family, vocab_size=1500, lowercase=lowercase)).tokenizer
+        ids = tokenizer.encode(text).ids
+        assert byte_lengths(tokenizer)[ids].sum() == wanted, family
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory, english: list[str], tokenizer: Tokenizer) -> CorpusFolder:
+    place = tmp_path_factory.mktemp("comparing")
+    text = lines_of(["\n".join(english[i : i + 9]) for i in range(0, 900, 9)], place / "text.jsonl")
+    return prepare([text], tokenizer, place / "shards", RECIPE)
+
+
+def test_the_yardstick_is_the_cost_of_hidden_words_for_each_byte(corpus: CorpusFolder, tmp_path: Path):
+    config = bert_tiny(vocab_size=corpus.tokenizer.vocab_size)
+    model = Bert(config, nsp=False)
+    torch.nn.init.zeros_(model.encoder.embeddings.word.weight)  # every word is equally likely then
+    save_model(tmp_path / "run" / "model", model, corpus.tokenizer, provenance={})
+    found = held_out(tmp_path / "run", corpus, length=64, device=torch.device("cpu"))
+    tokens, size = found["hidden_tokens"], found["hidden_bytes"]
+    assert found["bits_per_byte"] == pytest.approx(math.log2(config.vocab_size) * tokens / size, rel=1e-4)
+    assert size / tokens == pytest.approx(bytes_per_token(corpus), rel=0.1)
+    assert found["from"] == "both sides"
+    one_way = Bert(bert_tiny(vocab_size=corpus.tokenizer.vocab_size, is_decoder=True), nsp=False)
+    save_model(tmp_path / "left" / "model", one_way, corpus.tokenizer, provenance={})
+    assert held_out(tmp_path / "left", corpus, length=64, device=torch.device("cpu"))["from"] == "the left alone"
+
+
+def test_a_corpus_of_another_tokenizer_and_other_files_in_the_way_are_told(corpus: CorpusFolder, tmp_path: Path):
+    machine = device.choose("cpu", threads=1)
+
+    def comparison(out: Path = tmp_path / "out", models: str = "bert-tiny", **more: Any) -> Comparison:
+        settings = asked(models, **{"inputs": (str(corpus.path),), **more})
+        return Comparison(settings, out, machine, CompareWatcher())
+
+    with pytest.raises(UsageError, match="roberta-tiny reads RoBERTa's bpe tokens, and there is none but for bert"):
+        comparison(models="bert-tiny,roberta-tiny")
+    with pytest.raises(UsageError, match="are both for BERT"):
+        comparison(inputs=(str(corpus.path), str(corpus.path)))
+    with pytest.raises(UsageError, match="Leave it out: each corpus has"):
+        comparison(tokenizers=(str(corpus.path / "tokenizer"),))
+    with pytest.raises(UsageError, match="is a prepared corpus, and"):
+        comparison(inputs=(str(corpus.path), __file__))
+    with pytest.raises(UsageError, match="albert-tiny reads ALBERT's unigram tokens"):
+        comparison(models="albert-tiny", inputs=(__file__,), tokenizers=(str(corpus.path / "tokenizer"),))
+    with pytest.raises(BertkitError, match="nowhere"):
+        comparison(inputs=(str(tmp_path / "nowhere.jsonl"),))
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "thesis.txt").write_text("mine")
+    with pytest.raises(WriteError, match="holds other files, which are not touched"):
+        comparison(out=tmp_path / "taken")
+    there = comparison()
+    there.out.mkdir()
+    (there.out / "asked.json").write_text(json.dumps(there.asked.shared()))
+    comparison(models="bert-tiny,bert-mini")
+    with pytest.raises(WriteError, match="holds another comparison: its steps is 5, and here it is 6"):
+        comparison(steps=6)
+
+
+def test_a_plan_says_what_is_left_and_writes_nothing(corpus: CorpusFolder, tmp_path: Path):
+    (tmp_path / "rows.tsv").write_text("text\tlabel\n" + "".join(f"word {n}\t{n % 2}\n" for n in range(40)))
+    settings = asked(
+        "bert-tiny,bert-tiny:no-nsp:lstm=4",
+        inputs=(str(corpus.path),),
+        tasks=tuple(tasks_of([f"classify:{tmp_path}/rows.tsv"])),
+        seeds=2,
+    )
+    parts = plan(Comparison(settings, tmp_path / "out", device.choose("cpu", threads=1), CompareWatcher()))
+    assert list(parts["pretraining"]) == ["bert-tiny", "bert-tiny:no-nsp"]
+    assert list(parts["fine_tuning"]) == ["bert-tiny: rows", "bert-tiny:lstm=4:no-nsp: rows"]
+    assert all(seconds > 0 for seconds in [*parts["pretraining"].values(), *parts["fine_tuning"].values()])
+    assert plan_lines(parts)[-1].startswith("in all about")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_job_says_the_same_after_a_way_through_json(tmp_path: Path):
+    settings = asked("electra-tiny:generator-size=0.5", change={"batch": 4})
+    job = Job(request=settings.request(settings.contestants[0], tmp_path), run=tmp_path / "runs" / "a", length=64)
+    again = Job.from_json(json.loads(json.dumps(job.to_json())))
+    assert again == job
+    assert not again.finished
+
+
+def test_memory_is_what_this_process_held_at_most():
+    before = peak_memory()
+    held = np.ones(2**27, np.uint8)  # 128 MB
+    assert peak_memory() >= before
+    assert peak_memory() >= 2**27
+    del held
+    assert peak_memory() >= 2**27, "the most, not what it is now"
+
+
+def test_a_difference_counts_only_beyond_both_spreads():
+    assert standing([], [0.5]) is None
+    assert standing([0.7], [0.5, 0.6]).beyond is None  # type: ignore[union-attr]
+    clear, near = standing([0.80, 0.82], [0.70, 0.72]), standing([0.70, 0.80], [0.70, 0.72])
+    assert clear is not None
+    assert near is not None
+    assert (clear.beyond, near.beyond) == (True, False)
+    assert clear.shown() == "0.8100 ± 0.0141 ▲"
+    assert near.shown() == "0.7500 ± 0.0707"
+
+
+def facts_of(out: Path) -> dict[str, Any]:
+    """A comparison as it is written down, with runs that were never trained."""
+    rows = []
+    for title, model, guessed, scores in (
+        ("bert-mini", "bert-mini", "both sides", [0.80, 0.81, 0.82]),
+        ("one | way $x_1$", "bert-mini", "the left alone", [0.70, 0.71, 0.69]),
+        ("electra-mini", "electra-mini", "both sides, by its generator", [0.80, 0.84, 0.79]),
+        ("gpt", "bert-mini", "", [0.9, 0.91]),
+    ):
+        run = make_run(out / "runs" / str(len(rows)), nsp=False)
+        pretraining = {
+            "parameters": 11_200_000,
+            "tokens_per_second": 9600.0,
+            "peak_memory": 700 * 2**20,
+            "steps": 2000,
+            "batch": 32,
+            "tokens": 7_900_000,
+            "seconds": 820.0 + len(rows),
+            "validation": {"loss": 3.2, "mlm_loss": 3.2},
+            "held_out": {"bits_per_byte": 1.9, "from": guessed} if guessed else {},
+        }
+        kept = {"scores": scores, "interval": [0.78, 0.84]}
+        row = {"name": title, "title": title, "model": model, "options": {}, "random": False, "corpus": "bert"}
+        rows.append({**row, "run": f"runs/{run.name}", "pretraining": pretraining, "scores": {"sst2": kept}})
+    rows.append({**rows[0], "title": "bert-mini, random weights", "random": True, "scores": {}})
+    del rows[-1]["pretraining"]
+    failed = {name: rows[0][name] for name in ("name", "model", "options", "random", "run", "corpus")}
+    rows.append({**failed, "title": "broken", "problem": "the loss was not finite"})
+    kept_text = {"train": {"tokens": 1_000_000}, "validation": {"tokens": 10_000}}
+    return {
+        "name": "a <b> comparison",
+        "asked": asked().shared() | {"cased": True},
+        "seeds": 3,
+        "machine": {"device": "cpu", "cpu": "a processor", "threads": 2},
+        "versions": {"bertkit": "1"},
+        "corpora": {"bert": {"kind": "wordpiece", "vocabulary": 30_000, "kept": kept_text, "bytes_per_token": 4.0}},
+        "tasks": [
+            {"name": "sst2", "task": "classify", "metric": "accuracy", "examples": {"train": 900, "dev": 872}},
+        ],
+        "contestants": rows,
+        "notes": ["sst2: text is 'sentence'"],
+    }
+
+
+def test_the_table_marks_what_does_not_compare(tmp_path: Path):
+    facts = facts_of(tmp_path)
+    cells = {row[0]: row for row in cells_of(facts)}
+    assert cells["bert-mini"][1:] == ["11.2M", "9,600", "700 MB", "2,000 x 32", "7.9M", "1.900", "0.8100 ± 0.0100"]
+    assert cells["one | way $x_1$"][6:] == ["1.900 ²", "0.7000 ± 0.0100 ▼"]
+    assert cells["electra-mini"][6:] == ["1.900 ¹", "0.8100 ± 0.0265"]
+    assert cells["gpt"][6:] == [f"{3.2 / math.log(2) / 4:.3f} ³", "0.9050 ± 0.0071 ▲"]
+    assert cells["broken"][1] == "failed"
+    said = "\n".join(remarks(facts))
+    for part in ("which is harder", "the generator", "another measure", "not the same time", "872 examples", "± 0.030"):
+        assert part in said
+    assert bits_per_byte(facts, facts["contestants"][4]) is None
+    records = results(facts)
+    assert records[1]["sst2"]["difference"] == pytest.approx(-0.11)
+    assert records[5]["problem"] == "the loss was not finite"
+
+
+def test_the_pages_are_whole_and_nothing_in_them_is_markup_of_the_user(tmp_path: Path):
+    facts = facts_of(tmp_path)
+    write_comparison(facts, tmp_path)
+    text, page = (tmp_path / "comparison.md").read_text(), (tmp_path / "comparison.html").read_text()
+    assert "| one \\| way $x_1$ | 11.2M |" in text
+    assert "broken failed: the loss was not finite" in text
+    assert "+0.0000" in text
+    assert "a &lt;b&gt; comparison" in page
+    assert "<b>" not in page
+    assert page.count("<svg") == 3, "two curves and a task"
+    assert "http" not in page.replace("http://www.w3.org", "").replace("http-equiv", "")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
