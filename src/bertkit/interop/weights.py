@@ -56,7 +56,7 @@ def load_model(folder: ModelFolder) -> Loaded:
     notes: list[str] = []
     if folder.other_heads:
         notes.append(f"the head of a fine-tuned model was left out: {', '.join(folder.other_heads)}")
-    theirs = _read(sources)
+    theirs = _read(sources, family.bias, notes)
     if model.mlm is not None and family.bias is not None and family.bias not in theirs:
         theirs[family.bias] = torch.zeros(folder.config.vocab_size)
         notes.append("the masked-word head has no bias; zeros are used")
@@ -178,8 +178,9 @@ def _check_shapes(folder: ModelFolder, sources: Mapping[str, list[Source]], mode
                     )
 
 
-def _read(sources: Mapping[str, list[Source]]) -> dict[str, Tensor]:
-    """Read every tensor once, file by file. Two that claim one name must be equal."""
+def _read(sources: Mapping[str, list[Source]], bias: str | None, notes: list[str]) -> dict[str, Tensor]:
+    """Read every tensor once, file by file. Two that claim one name must be equal; but of the masked-word head's bias
+    that of the output layer counts, as in transformers, which computes with it."""
     theirs: dict[str, Tensor] = {}
     by_file: dict[Path, list[tuple[str, str]]] = {}
     for canonical, claims in sources.items():
@@ -191,7 +192,11 @@ def _read(sources: Mapping[str, list[Source]]) -> dict[str, Tensor]:
                 tensor = safetensors_files.read_tensor(tensors, name, file)
                 if canonical in theirs and not torch.equal(theirs[canonical], tensor):
                     both = " and ".join(repr(claim) for claim, _ in sources[canonical])
-                    raise ModelFolderError(f"{file}: {both} should be one tensor and differ")
+                    if canonical != bias:
+                        raise ModelFolderError(f"{file}: {both} should be one tensor and differ")
+                    notes.append(f"{both} should be one tensor and differ; that of the decoder is used")
+                    if not name.endswith("decoder.bias"):
+                        continue
                 theirs[canonical] = tensor
     return theirs
 

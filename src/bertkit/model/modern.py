@@ -30,22 +30,40 @@ class Rotary(nn.Module):
 
 
 class LocalAttention(SelfAttention):
-    """Every token looks at those at most `reach` places away."""
+    """Every token looks at those at most `reach` places away. A long sequence is taken in pieces that overlap, so that
+    its cost grows with its length and not with the square of it."""
 
     def __init__(self, config: BertConfig, *, positions: nn.Module, reach: int) -> None:
         super().__init__(config, positions=positions)
         self.reach = reach
+        self.piece = max(4 * reach, 16)
 
     def _mix(self, qkv: Tensor, mask: Tensor | None, causal: bool, want_map: bool) -> tuple[Tensor, Tensor | None]:
         length = qkv.shape[1]
-        if length > self.reach + 1:
-            places = torch.arange(length, device=qkv.device)
-            far = (places[:, None] - places).abs() > self.reach
-            # the lowest finite number: a token of the filling may have nothing but filling around it
-            lowest = torch.finfo(qkv.dtype).min
-            near = qkv.new_zeros(length, length).masked_fill_(far, lowest)
-            mask = near if mask is None else torch.minimum(mask.to(qkv.dtype).clamp(min=lowest), near)
-        return super()._mix(qkv, mask, causal, want_map)
+        if want_map or length <= 2 * self.piece:
+            return super()._mix(qkv, self._near(qkv, mask), causal, want_map)
+        mixed = []
+        for start in range(0, length, self.piece):
+            seen = slice(max(0, start - self.reach), min(length, start + self.piece + self.reach))
+            part = mask
+            if mask is not None:
+                part = mask[..., seen] if mask.shape[-2] == 1 else mask[..., seen, seen]
+            # where a piece begins does not matter: positions count only by how far apart they are
+            piece, _ = super()._mix(qkv[:, seen], self._near(qkv[:, seen], part), causal, False)
+            mixed.append(piece[:, start - seen.start :][:, : self.piece])
+        return torch.cat(mixed, dim=1), None
+
+    def _near(self, qkv: Tensor, mask: Tensor | None) -> Tensor | None:
+        """The mask, with all that is too far away hidden too."""
+        length = qkv.shape[1]
+        if length <= self.reach + 1:
+            return mask
+        places = torch.arange(length, device=qkv.device)
+        far = (places[:, None] - places).abs() > self.reach
+        # the lowest finite number: a token of the filling may have nothing but filling around it
+        lowest = torch.finfo(qkv.dtype).min
+        near = qkv.new_zeros(length, length).masked_fill_(far, lowest)
+        return near if mask is None else torch.minimum(mask.to(qkv.dtype).clamp(min=lowest), near)
 
 
 class GatedFeedForward(FeedForward):
