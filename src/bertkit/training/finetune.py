@@ -281,7 +281,8 @@ def new_model(folder: ModelFolder, task: Task[Any], request: FinetuneRequest, se
             torch.nn.init.normal_(bert.pooler.dense.weight, std=folder.config.initializer_range)
             if bert.pooler.dense.bias is not None:
                 torch.nn.init.zeros_(bert.pooler.dense.bias)
-    return FineTuned(bert, replace(task.shape, **request.head))
+    shape = replace(task.shape, **request.head)
+    return FineTuned(bert, shape, dropout=folder.config.head_dropout(task.name))
 
 
 def measure(scorer: Scorer, examples: Sequence[Any], encoded: Sequence[Unit]) -> dict[str, float]:
