@@ -72,6 +72,10 @@ class BertConfig:
     mlp_bias: bool = True
     norm_bias: bool = True
     classifier_bias: bool = True
+    classifier_dropout: float | None = None
+    """Of the head of a fine-tuned model; None: `hidden_dropout_prob`."""
+    qa_dropout: float | None = None
+    """The same for questions, which DistilBERT has apart."""
     classifier_pooling: str = "cls"
     """What ModernBERT's classifiers read: the first token, or the mean of all."""
     global_attn_every_n_layers: int = 0
@@ -112,6 +116,11 @@ class BertConfig:
             )
         self._require_number("hidden_dropout_prob", 0.0, 1.0)
         self._require_number("attention_probs_dropout_prob", 0.0, 1.0)
+        for name in ("classifier_dropout", "qa_dropout"):
+            if getattr(self, name) is not None:
+                self._require_number(name, 0.0, 1.0)
+        if self.qa_dropout is not None and self.family != "distilbert":
+            raise ConfigError(f"qa_dropout in a {self.family} model", "DistilBERT has it.")
         self._require_number("initializer_range", 0.0, 10.0)
         self._require_number("layer_norm_eps", 0.0, 1.0)
         for name in ("is_decoder", "pre_norm", *BIASES):
@@ -213,6 +222,13 @@ class BertConfig:
                     f"{name} is {shortened(getattr(self, name))} in a {self.family} model",
                     f"There it is always {value}.",
                 )
+
+    def head_dropout(self, task: str) -> float:
+        """Of the head for a task. DistilBERT's for tags is that of its layers."""
+        own = self.qa_dropout if task == "qa" and self.family == "distilbert" else self.classifier_dropout
+        if own is None or (task == "tag" and self.family == "distilbert"):
+            return self.hidden_dropout_prob
+        return own
 
     def _require_whole_number(self, name: str, low: int, high: int) -> None:
         value = getattr(self, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from bertkit.text.recipe import VocabularyRecipe
 from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train
+from bertkit.training.finetune import FinetuneRequest, new_model
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -129,6 +131,36 @@ def test_theirs_opens_here(family, name, tokenizers, tmp_path):
     assert found.labels == task.labels
     scores_agree(model, found, tokenizer, theirs, inputs)
     assert len(bertkit.load(tmp_path / "theirs")(inputs)) == len(inputs)
+
+
+HEAD_DROPOUTS: dict[str, dict[str, float]] = {
+    "albert": {"classifier_dropout_prob": 0.35},
+    "distilbert": {"seq_classif_dropout": 0.35, "qa_dropout": 0.15, "dropout": 0.05},
+    "roberta": {"classifier_dropout": 0.35},
+    "electra": {"classifier_dropout": 0.35},
+    "modernbert": {"classifier_dropout": 0.35},
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [*((family, task) for family in HEAD_DROPOUTS for task in ("classify", "tag")), ("distilbert", "qa")],
+)
+def test_the_dropout_of_a_head_is_the_published_one_both_ways(family, name, tokenizers, tmp_path):
+    (task, suffix, _), tokenizer = TASKS[name], tokenizers[TOKENIZERS[family]]
+    save_fine_tuned(tmp_path / "sizes", ours(family, task, tokenizer), task, tokenizer, metrics={}, provenance={})
+    config = AutoConfig.from_pretrained(tmp_path / "sizes", **HEAD_DROPOUTS[family])
+    theirs = getattr(transformers, PREFIXES[family] + suffix)(config)
+    theirs.save_pretrained(tmp_path / "theirs")
+    request = FinetuneRequest(task=name, train="", start="", from_scratch=True)
+    model = new_model(ModelFolder(tmp_path / "theirs"), task, request, 0)
+    there = {path: each for path, each in theirs.named_children() if path in ("dropout", "drop", "classifier")}
+    expected = float((there.get("dropout") or there.get("drop") or there["classifier"].dropout).p)
+    assert model.dropout.p == expected
+    save_fine_tuned(tmp_path / "ours", model, task, tokenizer, metrics={}, provenance={})
+    written = json.loads((tmp_path / "ours" / "config.json").read_text())
+    for key, value in HEAD_DROPOUTS[family].items():
+        assert written[key] == value
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -17,7 +17,7 @@ from bertkit.interop.families.bert import BERT
 from bertkit.interop.families.names import HuggingFaceFamily
 
 SOME_FAMILIES_HAVE = (
-    *("is_decoder", "embedding_size", "num_hidden_groups", "classifier_pooling"),
+    *("is_decoder", "embedding_size", "num_hidden_groups", "classifier_dropout", "qa_dropout", "classifier_pooling"),
     *BIASES,
     *ROTATIONS,
 )
@@ -126,6 +126,9 @@ def config_to_huggingface(config: BertConfig, architecture: str, *, tied: bool =
         values[name] = names.get(values[name], values[name])
     said = {key: values[ours] for ours, key in keys_of(family).items()}
     said |= {key: values[ours] for key, ours in family.copies.items()}
+    for task, ours in (("classify", "classifier_dropout"), ("qa", "qa_dropout")):
+        if ours in family.sizes:  # where None would mean that number
+            said[family.renamed.get(ours, ours)] = config.head_dropout(task)
     if "embedding_size" in said:
         said["embedding_size"] = config.embedding_width
     if "num_hidden_groups" in said:

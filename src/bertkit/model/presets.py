@@ -71,6 +71,7 @@ ALBERT = {
     "hidden_act": "gelu_new",
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
+    "classifier_dropout": 0.1,
 }
 """Lan et al., "ALBERT" (2019), version 2, which has no dropout."""
 
@@ -130,6 +131,7 @@ MODERNBERT = {
     "pre_norm": True,
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
+    "classifier_dropout": 0.0,
     "attention_bias": False,
     "mlp_bias": False,
     "norm_bias": False,

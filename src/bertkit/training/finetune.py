@@ -322,7 +322,7 @@ def new_model(folder: ModelFolder, task: Task[Any], request: FinetuneRequest, se
     shape = replace(task.shape, **request.head)
     if shape.reads == "text" and folder.config.is_decoder and not shape.lstm:
         shape = replace(shape, reads="last")
-    return FineTuned(bert, shape)
+    return FineTuned(bert, shape, dropout=folder.config.head_dropout(task.name))
 
 
 def measure(scorer: Scorer, examples: Sequence[Any], encoded: Sequence[Unit]) -> dict[str, float]:

@@ -112,6 +112,7 @@ MODERNBERT = HuggingFaceFamily(
         "pad_token_id": 50283,
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
+        "classifier_dropout": 0.0,
         **dict.fromkeys(BIASES, False),
         "global_attn_every_n_layers": 3,
         "local_attention": 128,
@@ -123,7 +124,7 @@ MODERNBERT = HuggingFaceFamily(
         "attention_probs_dropout_prob": "attention_dropout",
         "layer_norm_eps": "norm_eps",
     },
-    more=(*BIASES, *ROTATIONS, "classifier_pooling"),
+    more=(*BIASES, *ROTATIONS, "classifier_pooling", "classifier_dropout"),
     only={"decoder_bias": (True,), "classifier_activation": ("gelu",), "rope_scaling": (None,)},
     inert=(
         "layer_norm_eps",  # published beside norm_eps, which is the one that counts
