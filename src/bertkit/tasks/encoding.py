@@ -23,10 +23,9 @@ def check_policy(long: str) -> None:
 
 def pieces_of(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[list[int]]:
     """The ids of each text without its frame."""
-    before, after = len(tokenizer.frame.start), len(tokenizer.frame.end)
     for start in range(0, len(texts), TEXTS_AT_ONCE):
         for ids in tokenizer.encode_ids(texts[start : start + TEXTS_AT_ONCE]):
-            yield ids[before : len(ids) - after]
+            yield list(tokenizer.unframed(ids))
 
 
 def framed(first: Sequence[int], second: Sequence[int] | None, tokenizer: Tokenizer) -> tuple[list[int], list[int]]:

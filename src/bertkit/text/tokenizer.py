@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import tokenizers
 from tokenizers import AddedToken, models, normalizers, pre_tokenizers
@@ -36,6 +36,7 @@ from bertkit.text.families import (
 ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
 KINDS_IN_WORDS = {"wordpiece": "WordPiece", "bpe": "BPE", "unigram": "Unigram"}
 MAX_VOCABULARY_BYTES = 512 * 2**20
+Item = TypeVar("Item")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -244,6 +245,14 @@ class Tokenizer:
         if not self.family.framed:
             return Frame((self.bos_id,), (self.sep_id,), (self.cls_id,))
         return Frame((self.cls_id,), (self.sep_id,) * self.family.between_texts, (self.sep_id,))
+
+    def unframed(self, encoded: Sequence[Item]) -> Sequence[Item]:
+        """What of an encoded text, which was given as no pair, stands between [CLS] and [SEP], if there are any."""
+        return encoded[1:-1] if self.framed else encoded
+
+    def framed_as(self, whole: Sequence[int], part: Sequence[int]) -> list[int]:
+        """A part of a text in the frame that the whole has."""
+        return [whole[0], *part, whole[-1]] if self.framed else list(part)
 
     def token(self, token_id: int) -> str:
         return self.backend.id_to_token(token_id) or self.specials.get("unk", "")
