@@ -106,11 +106,12 @@ def pretrain(
     threads: Threads = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Pretrain a BERT on a prepared corpus: masked words and next sentences.
+    """Pretrain a BERT, or a model of another family, on a prepared corpus: masked words and next sentences.
 
     \b
     bertkit pretrain SHARDS --hours 8 --out RUN            # the best model that time can buy
     bertkit pretrain SHARDS --model bert-mini --steps 10000 --out RUN
+    bertkit pretrain SHARDS --model gpt2-mini --hours 2 --out RUN      # the next word, left to right
     bertkit pretrain SHARDS --from MODEL --hours 2 --out RUN    # go on from a model
     bertkit pretrain --resume RUN                          # after any interruption; SHARDS too if they were moved
     torchrun --nproc-per-node 4 -m bertkit pretrain SHARDS --hours 8 --out RUN
