@@ -61,6 +61,7 @@ def trained(tmp_path_factory, texts: Path) -> Path:
         ("bert", {"vocab.txt"}),
         ("roberta", {"vocab.json", "merges.txt"}),
         ("gpt2", {"vocab.json", "merges.txt"}),
+        ("gpt", {"vocab.json", "merges.txt"}),
         ("albert", set()),
     ],
 )

@@ -92,8 +92,9 @@ def test_what_the_page_on_fine_tuning_says_runs(place: Path, english: list[str])
 
 
 def test_what_the_page_on_the_family_says_runs(place: Path):
-    assert run_commands("docs/family.md", place) == 5
+    assert run_commands("docs/family.md", place) == 9
     assert "RobertaForMaskedLM" in (place / "for-transformers-too" / "config.json").read_text()
+    assert "GPT2LMHeadModel" in (place / "gpt2-run" / "model" / "config.json").read_text()
 
 
 def test_make_has_the_two_targets_it_names():

@@ -31,7 +31,7 @@ def convert(
     overwrite: Overwrite = False,
     ignore_config_key: IgnoreKeys = None,
 ) -> None:
-    """Rewrite any checkpoint of a BERT, RoBERTa, ALBERT, ELECTRA or DistilBERT as a clean model folder.
+    """Rewrite any checkpoint of a BERT, RoBERTa, ALBERT, ELECTRA, DistilBERT, GPT or GPT-2 as a clean model folder.
 
     Old or new names, with or without heads, sharded or not. The numbers stay as they are, to the last bit
     (half-precision weights become float32).

@@ -50,7 +50,7 @@ def machine_facts() -> dict[str, Any]:
 def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
     """Without importing torch: everything is in the headers."""
     from bertkit.files import sha256_of
-    from bertkit.interop.folder import PARTS, ModelFolder
+    from bertkit.interop.folder import ModelFolder
     from bertkit.interop.hub import find_folder
     from bertkit.interop.safetensors_files import FLOATS, weight_files
 
@@ -65,7 +65,7 @@ def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
         "family": config.family,
         "architecture": folder.architecture,
         "task": folder.task,
-        "parts": ", ".join(["encoder", *(PARTS[part] for part, there in folder.parts.items() if there)]),
+        "parts": ", ".join(["encoder", *(folder.part_name(part) for part, there in folder.parts.items() if there)]),
         "task_heads": ", ".join(folder.other_heads) or "none",
         "layers": config.num_hidden_layers,
         "hidden_size": config.hidden_size,

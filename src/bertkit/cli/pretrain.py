@@ -30,7 +30,10 @@ def pretrain(
     steps: Annotated[int | None, typer.Option(min=1, help="How many steps to train, instead.")] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="bert-tiny, -mini, -small, -medium, -base or -large. [what the hours allow, or bert-mini]"),
+        typer.Option(
+            help="bert-tiny, -mini, -small, -medium, -base or -large, or of another family, such as gpt2-mini. "
+            "[what the hours allow, or bert-mini]"
+        ),
     ] = None,
     start_from: Annotated[
         str | None, typer.Option("--from", metavar="MODEL", help="Go on from this model, in your own domain.")
@@ -57,6 +60,10 @@ def pretrain(
     ] = None,
     left_to_right: Annotated[
         bool, typer.Option("--left-to-right", help="Each token sees only those before it; with --no-nsp.")
+    ] = False,
+    across_documents: Annotated[
+        bool,
+        typer.Option("--across-documents", help="Fill sequences on into the next document; without pairs. [GPT: so]"),
     ] = False,
     pre_norm: Annotated[
         bool | None, typer.Option("--pre-norm/--post-norm", help="Where layers normalise. [the recipe's]")
@@ -87,11 +94,12 @@ def pretrain(
     threads: Threads = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Pretrain a BERT on a prepared corpus: masked words and next sentences.
+    """Pretrain a BERT, or a model of another family, on a prepared corpus: masked words and next sentences.
 
     \b
     bertkit pretrain SHARDS --hours 8 --out RUN            # the best model that time can buy
     bertkit pretrain SHARDS --model bert-mini --steps 10000 --out RUN
+    bertkit pretrain SHARDS --model gpt2-mini --hours 2 --out RUN      # the next word, left to right
     bertkit pretrain SHARDS --from MODEL --hours 2 --out RUN    # go on from a model
     bertkit pretrain --resume RUN                          # after any interruption; SHARDS too if they were moved
     torchrun --nproc-per-node 4 -m bertkit pretrain SHARDS --hours 8 --out RUN
@@ -118,6 +126,7 @@ def pretrain(
         "nsp": False if no_nsp else None,
         "generator_size": generator_size,
         "left_to_right": True if left_to_right else None,
+        "across_documents": True if across_documents else None,
     }
     from bertkit import device as devices
     from bertkit.cli.training_display import TrainingDisplay
@@ -205,21 +214,22 @@ def _interruption(run: Path) -> Iterator[None]:
 
 
 def _result(run: Path, facts: dict[str, Any]) -> None:
-    from bertkit.objectives.terms import answered_right
+    from bertkit.objectives.terms import answered_right, word_loss
     from bertkit.text.tokenizer import Tokenizer
     from bertkit.training.validation import perplexity
 
     result = {"model": str(run / "model"), "report": str(run / "report.html"), **facts}
-    result["perplexity"] = perplexity(facts["mlm_loss"])
+    result["perplexity"] = perplexity(word_loss(facts))
     if not for_people():
         emit(result)
         return
     folder = run / ("generator" if "rtd_accuracy" in facts else "model")
-    mask = Tokenizer.open(folder).specials["mask"]
+    mask = Tokenizer.open(folder).specials.get("mask")
+    attempt = f'fill-mask {folder} "A text with a {mask} in it."' if mask else f'generate {folder} "Once upon a time"'
     typer.echo(
         f"held-out text: perplexity {result['perplexity']:.1f}, {answered_right(facts)}\n"
         f"model   {run / 'model'}\nreport  {run / 'report.html'}\n"
-        f'try     bertkit fill-mask {folder} "A text with a {mask} in it."'
+        f"try     bertkit {attempt}"
     )
 
 

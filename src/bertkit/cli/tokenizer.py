@@ -27,13 +27,13 @@ def train(
     out: Annotated[Path, typer.Option("--out", "-o", help="The tokenizer folder to write.")],
     family: Annotated[
         str,
-        typer.Option(help="bert (WordPiece), roberta or gpt2 (byte-level BPE), or albert (Unigram)."),
+        typer.Option(help="bert (WordPiece), roberta or gpt2 (byte-level BPE), albert (Unigram), or gpt (BPE)."),
     ] = "bert",
     vocab_size: Annotated[
         int | None, typer.Option(min=1, help="Pieces in the vocabulary. [about what the family's models have]")
     ] = None,
     min_frequency: Annotated[int, typer.Option(min=1, help="How often a piece must occur to become one.")] = 2,
-    cased: Annotated[bool, typer.Option("--cased", help="Keep case and accents; roberta and gpt2 always do.")] = False,
+    cased: Annotated[bool, typer.Option("--cased", help="Keep case and accents; roberta and gpt2 always do, gpt never.")] = False,
     special: Annotated[
         list[str] | None, typer.Option(metavar="TOKEN", help="One more special token, such as [ENT]. Repeatable.")
     ] = None,
@@ -42,7 +42,7 @@ def train(
     ] = None,
     words_file: Annotated[Path | None, typer.Option(help="A file of such words, one a line.")] = None,
     max_alphabet: Annotated[
-        int, typer.Option(min=1, help="The most different characters; rarer ones are unknown. Not for BPE.")
+        int, typer.Option(min=1, help="The most different characters; rarer ones are unknown. Not for bytes.")
     ] = 6000,
     sample_mb: Annotated[int, typer.Option(min=1, help="Learn from no more text than this, drawn from all.")] = 128,
     field: Field = None,

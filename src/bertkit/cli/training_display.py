@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bertkit.cli.options import print_line
+from bertkit.objectives.terms import answered_right, word_loss
 from bertkit.training.plan import Plan
 from bertkit.training.progress import Progress
 from bertkit.training.watcher import Watcher
@@ -58,17 +59,15 @@ class TrainingDisplay(Watcher):
 
     def stepped(self, facts: dict[str, Any]) -> None:
         self.facts = facts
-        self.losses.append(facts["mlm_loss"])
+        self.losses.append(word_loss(facts))
         if self._first is None:
             self._first = facts["step"], facts["seconds"]
         self._show(lambda: self._line())
 
     def validated(self, facts: dict[str, Any]) -> None:
         self.validation = facts
-        from bertkit.objectives.terms import answered_right
-
         self._print(
-            f"step {facts['step']:>6,}  held-out: loss {facts['mlm_loss']:.3f}, perplexity {facts['perplexity']:,.1f},"
+            f"step {facts['step']:>6,}  held-out: loss {word_loss(facts):.3f}, perplexity {facts['perplexity']:,.1f},"
             f" {answered_right(facts)}"
         )
 
@@ -88,7 +87,7 @@ class TrainingDisplay(Watcher):
     def _line(self) -> str:
         facts = self.facts
         return (
-            f"step {facts['step']:>6,}/{facts['total_steps']:,}  loss {facts['mlm_loss']:.3f}"
+            f"step {facts['step']:>6,}/{facts['total_steps']:,}  loss {word_loss(facts):.3f}"
             f"  {facts['tokens_per_second']:,.0f} tokens/s ({facts['share_of_peak']:.0%} of peak)"
             f"  rate {facts['learning_rate']:.2e}  {self._left()} left"
         )
@@ -107,9 +106,9 @@ class TrainingDisplay(Watcher):
         table = Table.grid(padding=(0, 2))
         table.add_column(style="dim")
         table.add_column()
-        table.add_row("loss", Text(f"{facts['mlm_loss']:.3f}  {sparkline(self.losses)}"))
+        table.add_row("loss", Text(f"{word_loss(facts):.3f}  {sparkline(self.losses)}"))
         if self.validation:
-            shown = f"{self.validation['mlm_loss']:.3f}  perplexity {self.validation['perplexity']:,.1f}"
+            shown = f"{word_loss(self.validation):.3f}  perplexity {self.validation['perplexity']:,.1f}"
             table.add_row("held-out", shown)
         table.add_row(
             "speed", f"{facts['tokens_per_second']:,.0f} tokens/s, {facts['share_of_peak']:.0%} of the machine's peak"

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from bertkit.config import GPTS
 from bertkit.errors import InputError, UsageError
 from bertkit.inference.batching import each_batch, runs
 from bertkit.inference.layer_choice import LayerChoice
@@ -78,6 +79,10 @@ class Plan:
                 raise UsageError(
                     f"{name} is {value!r}", f"It can be one of: {', '.join(choices)}; choose with --{name}."
                 )
+        if plan.pooling == "cls" and encoder.config.family in GPTS:
+            raise UsageError(
+                f"{encoder.name} is a GPT: its first token sees none of the others", "Choose --pooling mean or max."
+            )
         return plan
 
 
@@ -127,7 +132,7 @@ def _chunks(texts: Iterable[str]) -> Iterator[tuple[list[str], int]]:
 
 def _sequences(encoder: TextEncoder, texts: list[str], start: int, plan: Plan) -> Sequences:
     encoded = encoder.encode_checked(texts, start, allow_empty=plan.allow_empty)
-    room = encoder.max_length - 2
+    room = encoder.max_length - encoder.tokenizer.family.frame_size(pair=False)
     ids: list[list[int]] = []
     owners: list[int] = []
     long_texts = 0
@@ -142,10 +147,10 @@ def _sequences(encoder: TextEncoder, texts: list[str], start: int, plan: Plan) -
                 f"text {start + number + 1} has {len(text_ids)} tokens, and the model reads {encoder.max_length}",
                 "Shorten it, or let it be read in parts (--long windows) or cut (--long truncate).",
             )
-        content = text_ids[1:-1]
+        content = encoder.tokenizer.unframed(text_ids)
         parts = windows(len(content), room) if plan.long == "windows" else windows(room, room)
         for part in parts:
-            ids.append([text_ids[0], *content[part.start : part.stop], text_ids[-1]])
+            ids.append(encoder.tokenizer.framed_as(text_ids, content[part.start : part.stop]))
             owners.append(number)
     return Sequences(ids, owners, len(texts), long_texts)
 

@@ -161,8 +161,11 @@ class TextEncoder:
         counts from `first`."""
         self.refuse_what_is_not_text(texts, first)
         encoded = self.tokenizer.encode_ids(texts)
-        if not allow_empty:
-            for number, ids in enumerate(encoded, first + 1):
-                if len(ids) <= 2:
+        frame = self.tokenizer.family.frame_size(pair=False)
+        for number, ids in enumerate(encoded, first + 1):
+            if len(ids) <= frame:
+                if not allow_empty:
                     raise InputError(f"text {number} is empty", "Remove it, or allow empty texts (--allow-empty).")
+                if not ids:  # without a frame there would be nothing to read
+                    ids.append(self.tokenizer.eos_id if "eos" in self.tokenizer.specials else self.tokenizer.filling_id)
         return encoded

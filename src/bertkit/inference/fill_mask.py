@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from bertkit.config import GPTS
 from bertkit.errors import InputError, UsageError, shortened
 from bertkit.inference.batching import each_batch, runs
 
@@ -35,6 +36,10 @@ def fill_masks(encoder: TextEncoder, texts: Sequence[str], k: int = 5) -> list[l
     All masks of a text are seen, and guessed independently of each other. In a text longer than the model, each
     mask is guessed from the window of tokens that has it in its middle.
     """
+    if encoder.config.family in GPTS:
+        raise UsageError(
+            f"{encoder.name} is a GPT: it reads from left to right and has no mask", "Use bertkit generate."
+        )
     if encoder.model.rtd is not None:
         raise UsageError(
             f"{encoder.name} is an ELECTRA discriminator: it says which words were replaced, and guesses none",

@@ -60,7 +60,8 @@ def _embed_some(
     encoded = [encoder.tokenizer.encode(text) for text in texts]
     found = []
     for text, encoding, tokens in zip(texts, encoded, _token_rows(encoder, encoded, choice), strict=True):
-        spans = word_spans(text, encoding.offsets[1:-1], encoding.words[1:-1], split)
+        within = encoder.tokenizer.unframed
+        spans = word_spans(text, within(encoding.offsets), within(encoding.words), split)
         vectors = [tokens[pieces].mean(0) for _, _, pieces in spans]
         found.append(
             WordVectors(
@@ -75,14 +76,17 @@ def _embed_some(
 def _token_rows(encoder: TextEncoder, encoded: Sequence[Encoded], choice: LayerChoice) -> list[Tensor]:
     """For each text a vector for each of its tokens, [CLS] and [SEP] left out. Long texts are read through windows,
     and every token's vector comes from the window in whose core it is."""
-    room = encoder.max_length - 2
-    parts = []
-    for number, encoding in enumerate(encoded):
-        content = encoding.ids[1:-1]
-        for window in windows(len(content), room, context=room // 8):
-            ids = [encoding.ids[0], *content[window.start : window.stop], encoding.ids[-1]]
-            parts.append(_Part(number, window, ids))
-    rows = [torch.empty(len(encoding.ids) - 2, choice.width(encoder.config.hidden_size)) for encoding in encoded]
+    tokenizer = encoder.tokenizer
+    frame = tokenizer.family.frame_size(pair=False)
+    room, before = encoder.max_length - frame, frame // 2
+    parts = [
+        _Part(number, window, tokenizer.framed_as(encoding.ids, content[window.start : window.stop]))
+        for number, encoding in enumerate(encoded)
+        for content in [tokenizer.unframed(encoding.ids)]
+        for window in windows(len(content), room, context=room // 8)
+    ]
+    parts = [part for part in parts if part.ids]  # an empty text without a frame has none
+    rows = [torch.empty(len(encoding.ids) - frame, choice.width(encoder.config.hidden_size)) for encoding in encoded]
 
     def compute(_: list[int], lengths: list[int], flat_ids: Tensor) -> Sequence[Tensor]:
         vectors = token_vectors(encoder, flat_ids, lengths, choice).to("cpu", torch.float32)
@@ -91,7 +95,7 @@ def _token_rows(encoder: TextEncoder, encoded: Sequence[Encoded], choice: LayerC
     for numbers, vectors in each_batch(encoder, [part.ids for part in parts], compute):
         for number, tokens in zip(numbers, vectors, strict=True):
             text, window, _ = parts[number]
-            core = tokens[1 + window.core_start - window.start : 1 + window.core_stop - window.start]
+            core = tokens[before + window.core_start - window.start : before + window.core_stop - window.start]
             rows[text][window.core_start : window.core_stop] = core
     return rows
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bertkit.config import BertConfig
+from bertkit.config import GPTS, BertConfig
 from bertkit.errors import ModelFolderError, shortened
 from bertkit.files import read_json, sha256_of
 from bertkit.interop.families import class_for, family_of, suffix_of
@@ -110,6 +110,9 @@ class ModelFolder:
         }
         parts["pooler"] |= parts["nsp"]  # which cannot do without: a pooler that is missing is then reported
         return parts
+
+    def part_name(self, part: str) -> str:
+        return "next-word head" if part == "mlm" and self.config.family in GPTS else PARTS[part]
 
     def check_names(self) -> None:
         """Refuse weights that lack a tensor the config asks for, or have one that is no part of this BERT."""

@@ -135,7 +135,7 @@ _FAMILIES = (
     ),
 )
 FAMILIES: Mapping[str, Family] = MappingProxyType({family.name: family for family in _FAMILIES})
-BERT, GPT = FAMILIES["bert"], FAMILIES["gpt"]
+BERT, GPT, GPT2 = (FAMILIES[name] for name in ("bert", "gpt", "gpt2"))
 KINDS: Mapping[type, str] = MappingProxyType(
     {models.WordPiece: "wordpiece", models.BPE: "bpe", models.Unigram: "unigram"}
 )

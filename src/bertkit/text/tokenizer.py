@@ -12,18 +12,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers
 
 from bertkit.errors import TokenizerError, shortened
 from bertkit.files import read_json, require_regular_file, to_json
-from bertkit.text.families import BERT, GPT, KINDS, WORD_START, Family, assemble, bpe, family_of, frame
+from bertkit.text.families import BERT, GPT, GPT2, KINDS, WORD_START, Family, assemble, bpe, family_of, frame
 
 ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
 KINDS_IN_WORDS = {"wordpiece": "WordPiece", "bpe": "BPE", "unigram": "Unigram"}
 MAX_VOCABULARY_BYTES = 512 * 2**20
+Item = TypeVar("Item")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -198,6 +199,14 @@ class Tokenizer:
     def eos_id(self) -> int:
         return self._special_id("eos")
 
+    def unframed(self, encoded: Sequence[Item]) -> Sequence[Item]:
+        """What of an encoded text, which was given as no pair, stands between [CLS] and [SEP], if there are any."""
+        return encoded[1:-1] if self.family.framed else encoded
+
+    def framed_as(self, whole: Sequence[int], part: Sequence[int]) -> list[int]:
+        """A part of a text in the frame that the whole has."""
+        return [whole[0], *part, whole[-1]] if self.family.framed else list(part)
+
     def token(self, token_id: int) -> str:
         return self.backend.id_to_token(token_id) or self.specials.get("unk", "")
 
@@ -269,12 +278,11 @@ def _read_merges(folder: Path, settings: Mapping[str, Any]) -> tuple[tokenizers.
     try:
         vocabulary, merges = models.BPE.read_file(*map(str, files))
         ending = sum(piece.endswith(GPT.word_end) for piece in vocabulary)
-        word_end = GPT.word_end if 10 * ending > len(vocabulary) else None
-        model = models.BPE(vocabulary, merges, end_of_word_suffix=word_end)
+        model = bpe(GPT if 10 * ending > len(vocabulary) else GPT2, vocabulary, merges)
     except Exception as problem:  # the library raises bare Exceptions
         raise TokenizerError(f"{files[0]} or {files[1].name} is damaged: {problem}", "Copy them again.") from None
     family = family_of(tokenizers.Tokenizer(model), settings.get("tokenizer_class"), files[0])
-    backend = assemble(family, bpe(family, vocabulary, merges), lowercase=family.uncased_only)
+    backend = assemble(family, model, lowercase=family.uncased_only)
     if settings.get("add_prefix_space") is True:
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     return backend, family

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from bertkit import device as devices
+from bertkit.config import GPTS
 from bertkit.errors import InputError, UsageError
 from bertkit.files import refuse_existing, sha256_of
 from bertkit.inference.scoring import Scorer
@@ -178,6 +179,10 @@ def finetune(
     watcher = watcher or FinetuneWatcher()
     refuse_existing(out, overwrite=overwrite)
     folder = ModelFolder(find_folder(request.start))
+    if folder.config.family in GPTS:
+        raise UsageError(
+            f"{request.start} is a GPT, and those cannot be fine-tuned yet", "Take a BERT, RoBERTa, ALBERT or ELECTRA."
+        )
     tokenizer = folder.tokenizer()
     longest = folder.config.max_length
     transfer = FitSettings(**request.change).transfer
