@@ -255,3 +255,19 @@ def test_load_gives_a_generator_for_a_language_model(writer, tmp_path):
     assert text == write(writer, ["The file"], Sampling(max_new_tokens=6))[0][0]
     assert generator(["The file", "Names"], max_new_tokens=6)[0] == [text]
     assert "".join(piece.text for piece in generator.stream("The file", max_new_tokens=6)) == text.text
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 32, 40])
+def test_weights_laid_out_for_writing_give_the_same_scores_and_are_saved_as_ever(writer, tmp_path, rows):
+    save_model(tmp_path / "before", writer.model, writer.tokenizer)
+    model = bertkit.load(tmp_path / "before").encoder.model
+    ids = torch.randint(0, 500, (rows, 1))
+    with torch.inference_mode():
+        for _ in range(2):
+            found = model.word_scores(model.encoder(ids).last)
+            torch.testing.assert_close(
+                found, writer.model.word_scores(writer.model.encoder(ids).last), atol=1e-5, rtol=1e-5
+            )
+    save_model(tmp_path / "after", model, writer.tokenizer)
+    before, after = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("before", "after"))
+    assert before == after

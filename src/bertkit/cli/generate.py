@@ -97,6 +97,7 @@ def generate(
 
     from bertkit.inference import generation
 
+    generation.Generator(encoder)  # lays the weights out for writing
     tokens, start = 0, time.perf_counter()
     while some:
         with warnings.catch_warnings():

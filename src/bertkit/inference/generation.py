@@ -14,6 +14,7 @@ from bertkit.inference.encoder import TextEncoder
 from bertkit.inference.predictor import Predictor
 from bertkit.inference.sampling import Sampling
 from bertkit.inference.streaming import Text
+from bertkit.model.few_rows import lay_out_for_few_rows
 from bertkit.text.tokenizer import Tokenizer
 
 TEXTS_AT_ONCE = 32
@@ -53,6 +54,8 @@ class Generator(Predictor):
 
     def __init__(self, encoder: TextEncoder) -> None:
         require_writer(encoder)
+        if encoder.device.type == "cpu" and encoder.precision == "float32":
+            lay_out_for_few_rows(encoder.model)
         super().__init__("generate", encoder, self._many_or_one)
 
     def stream(self, prompts: str | Sequence[str], **settings: Any) -> Iterator[Piece]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -43,11 +45,12 @@ class WordHead(nn.Module):
     def __init__(self, config: BertConfig, *, tied: bool = True) -> None:
         super().__init__()
         self.bias: nn.Parameter | None = None
+        self.product: Callable[[Tensor, Tensor, Tensor | None], Tensor] = F.linear
         self.decoder = None if tied else nn.Parameter(torch.zeros(config.vocab_size, config.embedding_width))
 
     def forward(self, x: Tensor, word_embedding: Tensor) -> Tensor:
         """`x` is any number of D-vectors (... x D): pass only the positions that matter."""
-        return F.linear(self.transform(x), self.output_matrix(word_embedding), self.bias)
+        return self.product(self.transform(x), self.output_matrix(word_embedding), self.bias)
 
     def transform(self, x: Tensor) -> Tensor:
         """All of the head but the product with the vocabulary, which a loss may do piece by piece."""
