@@ -42,7 +42,9 @@ def plan_lines(parts: dict[str, Any]) -> list[str]:
     pretraining, fitting = sum(parts["pretraining"].values()), sum(parts["fine_tuning"].values())
     lines = [f"prepare the text with a tokenizer for {name}" for name in parts["corpora"]]
     lines += [f"pretrain {name}, about {duration(seconds)}" for name, seconds in parts["pretraining"].items()]
-    lines += [f"fine-tune {name}, about {duration(seconds)} for all seeds" for name, seconds in parts["fine_tuning"].items()]
+    lines += [
+        f"fine-tune {name}, about {duration(seconds)} for all seeds" for name, seconds in parts["fine_tuning"].items()
+    ]
     if not lines:
         return ["nothing is left to do"]
     total = f"in all about {duration(pretraining + fitting)}, roughly guessed"
