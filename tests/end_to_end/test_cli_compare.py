@@ -70,7 +70,12 @@ def test_a_comparison_that_is_stopped_or_killed_goes_on_and_a_finished_one_takes
     assert [len(row["scores"]["toy"]["scores"]) for row in facts["contestants"]] == [2, 2, 2, 2]
     assert [row["random"] for row in facts["contestants"]] == [False, False, True, True]
 
-    ended = Comparing(place, *given(place, "bert-tiny:no-nsp,bert-tiny:learning-rate=1e30")).end()
+
+@pytest.mark.slow
+def test_one_that_fails_is_told_and_the_others_are_compared(place: Path):
+    out = place / "failing"
+    models = "bert-tiny:no-nsp,bert-tiny:learning-rate=1e30"
+    ended = Comparing(place, *given(place, models, "--out", out)).end()
     assert ended.returncode == 3, ended.stderr
     assert "1 of 2 failed; bert-tiny:learning-rate=1e30: the loss or gradient was not finite" in ended.stderr
     there, failed = json.loads((out / "comparison.json").read_text())["contestants"]
