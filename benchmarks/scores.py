@@ -123,7 +123,7 @@ def run(name: str, case: Case, seed: int, sides: list[str], options: argparse.Na
     kind = task_called(case.task)
     start = options.chinese_model if case.chinese else options.model
     folder = ModelFolder(start)
-    tokenizer = folder.tokenizer()
+    tokenizer = folder.tokenizer().for_tasks()
     train = [each for file in case.train for each in kind.read(str(options.data / file), Reading(), [])]
     if case.dev is None:
         train, dev = split(train, 0.1, 0)

@@ -13,6 +13,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # threads that wait for a core taken by
 
 import pytest
 import torch
+from hypothesis import settings
 
 from bertkit.corpus.preparing.prepare import Recipe, prepare
 from bertkit.inference.encoder import TextEncoder, load_encoder
@@ -23,6 +24,8 @@ from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train_wordpiece
 from corpora import lines_of, many_files
 
+settings.register_profile("bertkit", deadline=None)  # how long an example takes says nothing on a busy machine
+settings.load_profile("bertkit")
 THREADS = torch.get_num_threads()
 CHINESE = ["我们喜欢学习自然语言处理。", "注意力机制让模型看到整个句子。", "苹果公司发布了新手机，他吃了一个苹果。"]
 

@@ -93,14 +93,14 @@ def test_an_answer_says_that_its_input_was_not_read_whole(models: Path, task: st
 def test_what_was_not_read_whole_is_said_of_texts_on_the_command_line(models: Path):
     done = run("predict", models / "classify", "-t", LONG, "-t", "short")
     assert [answer.get("cut") for answer in answers_of(done)] == [True, None]
-    assert "1 example was longer than 48 tokens and not read whole" in done.stderr
+    assert "1 example was longer than 48 tokens and not read whole: it is input 1" in done.stderr
     assert "not read whole" not in run("predict", models / "classify", "-t", "short").stderr
 
 
 def test_what_was_not_read_whole_is_said_of_files(tmp_path: Path, models: Path):
     source = tmp_path / "a.csv"
     source.write_text(f"text,label\nshort,pos\n{LONG},neg\n{LONG},pos\n")
-    told = "2 examples were longer than 48 tokens and not read whole"
+    told = f"2 examples were longer than 48 tokens and not read whole: the first is {source}, line 3"
     done = run("evaluate", models / "classify", source)
     assert answers_of(done)[0]["cut"] == 2
     assert told in done.stderr

@@ -76,6 +76,8 @@ def test_the_ablations_of_the_paper(shards: Path, tmp_path: Path, pretrained):
     one_way, _ = pretrained(shards, *options, "--left-to-right", "--out", tmp_path / "one")
     assert "nsp_accuracy" not in both_ways
     assert "nsp_accuracy" not in one_way
+    assert "mlm_accuracy" in both_ways
+    assert "clm_accuracy" in one_way, "it is asked for next words"
     configs = [json.loads((tmp_path / name / "model" / "config.json").read_text()) for name in ("both", "one")]
     assert [config["is_decoder"] for config in configs] == [False, True]
 
@@ -96,6 +98,12 @@ def test_the_recipe_of_the_paper_is_its_model(shards: Path, tmp_path: Path, pret
 def test_options_that_change_how(shards: Path, tmp_path: Path, option: tuple[str, ...], pretrained):
     result, _ = pretrained(shards, "--steps", 2, *option, "--out", tmp_path / "run", *TINY)
     assert result["mlm_loss"] > 0
+
+
+def test_masks_may_be_drawn_a_few_times_only(shards: Path, tmp_path: Path, pretrained):
+    masks = ("--masks", "static", "--mask-copies", 10)
+    pretrained(shards, "--steps", 2, *masks, "--out", tmp_path / "run", *TINY)
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["recipe"]["masking"]["copies"] == 10
 
 
 def test_a_model_goes_on_with_what_it_knows(shards: Path, tmp_path: Path, pretrained):
@@ -150,6 +158,8 @@ def test_a_model_goes_on_in_a_new_domain_with_new_words(
         (("--steps", 2, "--optimizer", "adam"), "Did you mean 'adamw'?"),
         (("--steps", 2, "--mask-rate", 1.5), "a masking rate of 1.5"),
         (("--steps", 2, "--mask-shares", "80/20"), "mask shares of '80/20'"),
+        (("--steps", 2, "--masks", "statik"), "Did you mean 'static'?"),
+        (("--steps", 2, "--mask-copies", 10), "Add --masks static"),
         (("--steps", 2, "--length", 4096), "the model has 512 positions"),
         (("--steps", 2, "--extend-vocabulary"), "Give one with --from"),
         (("--steps", 2, "--from", "x", "--model", "bert-tiny"), "--model and --from are both given"),

@@ -22,8 +22,14 @@ from commands import bertkit_command
 DISTILBERT = BertConfig(
     family="distilbert", type_vocab_size=0, hidden_size=128, num_hidden_layers=2, num_attention_heads=2
 )
-FAMILIES = ("roberta", "albert", "electra", "distilbert")
-TOKENIZERS = {"roberta": "roberta", "albert": "albert", "electra": "bert", "distilbert": "bert"}
+FAMILIES = ("roberta", "albert", "electra", "distilbert", "modernbert")
+TOKENIZERS = {
+    "roberta": "roberta",
+    "albert": "albert",
+    "electra": "bert",
+    "distilbert": "bert",
+    "modernbert": "modernbert",
+}
 
 
 def done(*arguments: object) -> str:

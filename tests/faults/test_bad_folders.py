@@ -154,9 +154,9 @@ def test_half_a_head_is_refused(folder):
 
 def test_two_names_for_one_tensor_that_differ_are_refused(folder):
     tensors = load_file(folder / "model.safetensors")
-    tensors["cls.predictions.decoder.bias"] = tensors["cls.predictions.bias"] + 1
+    tensors["cls.predictions.transform.dense.beta"] = tensors["cls.predictions.transform.dense.bias"] + 1
     save_file(tensors, folder / "model.safetensors")
-    refused(folder, "'cls.predictions.bias'", "'cls.predictions.decoder.bias'", "differ")
+    refused(folder, "'cls.predictions.transform.dense.bias'", "'cls.predictions.transform.dense.beta'", "differ")
 
 
 def test_weights_of_whole_numbers_are_refused(folder):

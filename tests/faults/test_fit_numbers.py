@@ -3,14 +3,18 @@ refused before anything is read."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+import bertkit
 from bertkit.cli import app
-from bertkit.errors import UsageError
-from bertkit.training.fit import FitSettings
+from bertkit.errors import TrainingError, UsageError
+from bertkit.training import finetune as finetuning
+from bertkit.training.fit import FitSettings, Fitted, fit
 
 ROWS = "text,label\n" + "".join(f"value number {n},{'pos' if n % 2 else 'neg'}\n" for n in range(40))
 SCORES = "text,score\n" + "".join(f"value number {n},{n / 7:.2f}\n" for n in range(40))
@@ -41,6 +45,35 @@ def test_a_fit_that_diverges_is_an_error_and_leaves_nothing(
     assert done.exit_code == 3, done.output
     assert "Give a lower --learning-rate." in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == [FILES[task][0]]
+
+
+def test_of_several_seeds_one_that_diverges_is_left_out_and_said(
+    tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def diverging_at_first(*arguments: Any, seed: int, **options: Any) -> Fitted:
+        if seed == 0:
+            raise TrainingError("after epoch 1 the weights are not finite", "Give a lower --learning-rate.")
+        return fit(*arguments, seed=seed, **options)
+
+    monkeypatch.setattr(finetuning, "fit", diverging_at_first)
+    done = finetune(tmp_path, tiny_folder, "classify", "--seeds", 2, "--epochs", 1)
+    assert done.exit_code == 0, done.output
+    assert "seed 0 is left out: after epoch 1 the weights are not finite" in done.stderr
+    manifest = json.loads((tmp_path / "model/bertkit.json").read_text())
+    assert len(manifest["provenance"]["scores_of_seeds"]) == 1
+
+
+def test_a_fault_in_the_report_does_not_lose_what_was_fitted(
+    tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def broken(*arguments: Any, **options: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(finetuning, "findings", broken)
+    done = finetune(tmp_path, tiny_folder, "classify", "--epochs", 1)
+    assert isinstance(done.exception, ZeroDivisionError)
+    assert "the report on it failed" in done.stderr
+    assert bertkit.load(tmp_path / "model", threads=1)("value number 3")["label"] in ("pos", "neg")
 
 
 @pytest.mark.parametrize("rate", ["inf", "nan", "0", "-1"])

@@ -270,6 +270,21 @@ def test_a_classifier_saved_with_a_pooler_that_it_does_not_use_opens(tmp_path, t
     assert torch.equal(model.dense.weight, classifier.classifier.out_proj.weight)
 
 
+@pytest.mark.parametrize(("name", "head"), [("albert", "predictions"), ("roberta", "lm_head")])
+def test_of_two_biases_of_the_masked_word_head_the_decoders_counts(name, head, tmp_path):
+    theirs = reference(KINDS[name])
+    theirs.save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    two = {f"{head}.bias": torch.randn(500), f"{head}.decoder.bias": torch.randn(500)}
+    save_file({**load_file(file), **two}, file, metadata={"format": "pt"})
+    ours, notes = load_model(ModelFolder(tmp_path))
+    assert any("that of the decoder is used" in note for note in notes)
+    ids, _ = make_inputs()
+    with torch.no_grad():
+        expected = type(theirs).from_pretrained(tmp_path).eval()(ids).logits
+        close(ours.word_scores(ours.encoder(ids).last), expected)
+
+
 def test_an_electra_discriminator_is_no_model_that_fills_masks(tmp_path, tokenizers):
     ours = opened(reference(KINDS["electra, discriminator"]), tmp_path / "theirs")
     assert ModelFolder(tmp_path / "theirs").task == "embed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from bertkit.config import BertConfig
 from bertkit.inference.scoring import Scorer
 from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
 from bertkit.interop.folder import ModelFolder
+from bertkit.model import presets
 from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned
+from bertkit.model.fine_tuned import FineTuned, needs_pooler
 from bertkit.tasks.choice import MultipleChoice
 from bertkit.tasks.classify import Classify
 from bertkit.tasks.qa import Qa
@@ -27,6 +29,7 @@ from bertkit.text.recipe import VocabularyRecipe
 from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train
+from bertkit.training.finetune import FinetuneRequest, new_model
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -34,9 +37,22 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "albert": {"embedding_size": 16, "num_hidden_groups": 1},
     "electra": {"embedding_size": 16},
     "distilbert": {"type_vocab_size": 0},
+    "modernbert": {**presets.MODERNBERT, "local_attention": 6},
 }
-TOKENIZERS = {"roberta": "roberta", "albert": "albert", "electra": "bert", "distilbert": "bert"}
-PREFIXES = {"roberta": "Roberta", "albert": "Albert", "electra": "Electra", "distilbert": "DistilBert"}
+TOKENIZERS = {
+    "roberta": "roberta",
+    "albert": "albert",
+    "electra": "bert",
+    "distilbert": "bert",
+    "modernbert": "modernbert",
+}
+PREFIXES = {
+    "roberta": "Roberta",
+    "albert": "Albert",
+    "electra": "Electra",
+    "distilbert": "DistilBert",
+    "modernbert": "ModernBert",
+}
 TEXTS = ["The import statement binds names", ("one text", "and another one"), "no more"]
 CHOICES = [("The import statement", ["binds names", "is a loop", "ends"]), ("A class", ["is a type", "is not"])]
 SENTENCES = [("The", "import", "statement", "binds", "names"), ("Import",)]
@@ -59,10 +75,9 @@ def tokenizers(english: list[str]) -> dict[str, Tokenizer]:
 
 def ours(family: str, task: Task[Any], tokenizer: Tokenizer) -> FineTuned:
     torch.manual_seed(1)
-    config = BertConfig(
-        family=family, vocab_size=tokenizer.vocab_size, initializer_range=0.2, **{**SIZES, **FAMILIES[family]}
-    )
-    bert = Bert(config, pooler=task.pooler, mlm=False, nsp=False)
+    its = {"family": family, **SIZES, **FAMILIES[family], "vocab_size": tokenizer.vocab_size}
+    config = BertConfig(**{**its, "pad_token_id": tokenizer.pad_id, "initializer_range": 0.2})
+    bert = Bert(config, pooler=needs_pooler(config, task.shape.reads), mlm=False, nsp=False)
     model = FineTuned(bert, task.shape).eval()
     torch.nn.init.normal_(model.dense.bias, std=0.5)
     return model
@@ -116,6 +131,36 @@ def test_theirs_opens_here(family, name, tokenizers, tmp_path):
     assert found.labels == task.labels
     scores_agree(model, found, tokenizer, theirs, inputs)
     assert len(bertkit.load(tmp_path / "theirs")(inputs)) == len(inputs)
+
+
+HEAD_DROPOUTS: dict[str, dict[str, float]] = {
+    "albert": {"classifier_dropout_prob": 0.35},
+    "distilbert": {"seq_classif_dropout": 0.35, "qa_dropout": 0.15, "dropout": 0.05},
+    "roberta": {"classifier_dropout": 0.35},
+    "electra": {"classifier_dropout": 0.35},
+    "modernbert": {"classifier_dropout": 0.35},
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [*((family, task) for family in HEAD_DROPOUTS for task in ("classify", "tag")), ("distilbert", "qa")],
+)
+def test_the_dropout_of_a_head_is_the_published_one_both_ways(family, name, tokenizers, tmp_path):
+    (task, suffix, _), tokenizer = TASKS[name], tokenizers[TOKENIZERS[family]]
+    save_fine_tuned(tmp_path / "sizes", ours(family, task, tokenizer), task, tokenizer, metrics={}, provenance={})
+    config = AutoConfig.from_pretrained(tmp_path / "sizes", **HEAD_DROPOUTS[family])
+    theirs = getattr(transformers, PREFIXES[family] + suffix)(config)
+    theirs.save_pretrained(tmp_path / "theirs")
+    request = FinetuneRequest(task=name, train="", start="", from_scratch=True)
+    model = new_model(ModelFolder(tmp_path / "theirs"), task, request, 0)
+    there = {path: each for path, each in theirs.named_children() if path in ("dropout", "drop", "classifier")}
+    expected = float((there.get("dropout") or there.get("drop") or there["classifier"].dropout).p)
+    assert model.dropout.p == expected
+    save_fine_tuned(tmp_path / "ours", model, task, tokenizer, metrics={}, provenance={})
+    written = json.loads((tmp_path / "ours" / "config.json").read_text())
+    for key, value in HEAD_DROPOUTS[family].items():
+        assert written[key] == value
 
 
 @pytest.mark.parametrize("family", FAMILIES)

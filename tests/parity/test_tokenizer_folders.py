@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_tokenizer import ALPHABETS, strings
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, OpenAIGPTTokenizer
 
 from bertkit.errors import TokenizerError
-from bertkit.text.families import BERT, FAMILIES
+from bertkit.text.families import BERT, FAMILIES, bpe
 from bertkit.text.recipe import VocabularyRecipe
 from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer
@@ -20,7 +20,12 @@ from bertkit.text.train import train
 
 CHINESE = ["我们喜欢学习自然语言处理。", "注意力机制让模型看到整个句子。", "苹果公司发布了新手机，他吃了一个苹果。"]
 MARKS = ["<s>", "</s>", "<mask>", "<pad>", "<unk>", "<|endoftext|>", "[ENT]", "[unused0]", "▁", "``", "''", "Ġ"]
-KINDS = [(family, cased) for family in FAMILIES for cased in (False, True) if cased or not FAMILIES[family].cased_only]
+KINDS = [
+    (name, cased)
+    for name, family in FAMILIES.items()
+    for cased in (False, True)
+    if not (family.uncased_only if cased else family.cased_only)
+]
 
 
 @pytest.fixture(scope="module", params=KINDS, ids=lambda kind: f"{kind[0]}-{'cased' if kind[1] else 'uncased'}")
@@ -106,7 +111,7 @@ def test_the_family_is_known_without_its_class(folder: Path, tmp_path: Path):
     assert Tokenizer.open(tmp_path).family == Tokenizer.open(folder).family
 
 
-@pytest.mark.parametrize("family", ["roberta", "gpt2", "albert"])
+@pytest.mark.parametrize("family", ["roberta", "gpt2", "albert", "gpt"])
 def test_other_families_and_other_kinds_are_refused(family, tmp_path: Path, english):
     train(draw_sample(english[:200]), VocabularyRecipe(family, vocab_size=400)).tokenizer.save(tmp_path)
     with pytest.raises(TokenizerError, match="tokenizer, and BERT's is WordPiece"):
@@ -125,8 +130,23 @@ def test_the_vocabulary_is_there_as_the_family_has_it(folder: Path):
         from tokenizers import models
 
         vocabulary, merges = models.BPE.read_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
-        again = models.BPE(vocabulary, merges)
-        assert [token.id for token in again.tokenize("Ġfunctions")] == [
-            token.id for token in ours.backend.model.tokenize("Ġfunctions")
-        ]
+        again = bpe(ours.family, vocabulary, merges)
+        word = "functions" if ours.family.word_end else "Ġfunctions"
+        assert [token.id for token in again.tokenize(word)] == [token.id for token in ours.backend.model.tokenize(word)]
         assert vocabulary == ours.backend.get_vocab()
+
+
+def test_a_first_release_of_gpt_opens_and_is_the_same(tmp_path: Path, english):
+    """A vocabulary and merges, and no special token but the unknown."""
+    learned = train(draw_sample(english, hold_out=False), VocabularyRecipe("gpt", vocab_size=2000)).tokenizer
+    model = json.loads(learned.backend.to_str())["model"]
+    pieces = [piece for piece in model["vocab"] if piece not in FAMILIES["gpt"].learned_with.values()]
+    (tmp_path / "vocab.json").write_text(json.dumps({piece: number for number, piece in enumerate(pieces)}))
+    (tmp_path / "merges.txt").write_text("\n".join(["#version: 0.2", *map(" ".join, model["merges"])]) + "\n")
+    ours = Tokenizer.open(tmp_path)
+    reference = OpenAIGPTTokenizer.from_pretrained(tmp_path)
+    assert (ours.family.name, ours.specials, ours.vocab_size) == ("gpt", {"unk": "<unk>"}, len(pieces))
+    assert_equal(ours, reference, [*strings(300, seed=23), *english[:300], *CHINESE])
+    assert ours.decode(ours.encode("The Module is closed.").ids) == reference.decode(
+        reference("The Module is closed.")["input_ids"]
+    )

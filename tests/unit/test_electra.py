@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import bertkit
 from bertkit import device
+from bertkit.cli.training_display import TrainingDisplay
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.sampling.order import Choice
 from bertkit.errors import UsageError
@@ -133,7 +134,7 @@ def test_a_batch_is_always_filled_in_the_same_way(model, shards):
     assert not torch.equal(draws(batch_of(shards))[:5], draws(batch_of(shards, count=5))[:5])
 
 
-def test_a_run_keeps_both_networks_and_each_opens_in_transformers(shards, tmp_path):
+def test_a_run_keeps_both_networks_and_each_opens_in_transformers(shards, tmp_path, capsys):
     request = Request(
         shards=shards,
         model="electra-tiny",
@@ -141,8 +142,14 @@ def test_a_run_keeps_both_networks_and_each_opens_in_transformers(shards, tmp_pa
         change={"batch": 8, "length": 32, "generator_size": 0.5},
         validation_samples=16,
     )
-    facts = pretrain(request, tmp_path / "run", device.choose("cpu", "float32", 1), Watcher())
+    with TrainingDisplay() as display:
+        facts = pretrain(request, tmp_path / "run", device.choose("cpu", "float32", 1), display)
     assert {"mlm_loss", "rtd_loss", "rtd_accuracy"} <= facts.keys()
+    said = capsys.readouterr().err
+    assert f"generator's loss {facts['mlm_loss']:.3f}, discriminator's {facts['rtd_loss']:.3f}" in " ".join(
+        said.split()
+    )
+    assert "step 30/30 generator's loss" in " ".join(display._line().split())
     for folder, their_class in (
         ("model", transformers.ElectraForPreTraining),
         ("generator", transformers.ElectraForMaskedLM),

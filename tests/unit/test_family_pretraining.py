@@ -38,10 +38,13 @@ def corpora(tmp_path_factory: pytest.TempPathFactory, english: list[str], shards
     text = lines_of(documents, folder / "text.jsonl")
     sample = draw_sample(english[:2400], hold_out=False)
     made = {"bert": shards, "electra": shards}
-    for family in ("roberta", "albert"):
+    for family in ("roberta", "albert", "modernbert"):
         tokenizer = train(sample, VocabularyRecipe(family, vocab_size=800)).tokenizer
         recipe = Preparation(validation=0.1, near_duplicates=None, boilerplate=None)
         made[family] = prepare([text], tokenizer, folder / family, recipe).path
+    few = lines_of(documents[:8], folder / "few.jsonl")
+    recipe = Preparation(validation=0.2, near_duplicates=None, boilerplate=None)
+    made["modernbert, a few texts"] = prepare([few], tokenizer, folder / "few", recipe).path
     return made
 
 
@@ -57,6 +60,7 @@ def trained(corpora: dict[str, Path], family: str, out: Path, **change: object) 
     [
         ("roberta", transformers.RobertaForMaskedLM, {"mlm"}),
         ("albert", transformers.AlbertForPreTraining, {"mlm", "sop"}),
+        ("modernbert", transformers.ModernBertForMaskedLM, {"mlm"}),
     ],
 )
 def test_a_run_ends_in_a_folder_that_transformers_opens(family, their_class, asked, corpora, tmp_path):
@@ -71,10 +75,19 @@ def test_a_run_ends_in_a_folder_that_transformers_opens(family, their_class, ask
     assert json.loads((run / "run.json").read_text())["settings"]["model"]["family"] == family
 
 
-@pytest.mark.parametrize("family", ["albert", "electra"])
-def test_a_run_gone_on_with_is_the_same_to_the_bit(family, corpora, tmp_path):
-    whole, _ = trained(corpora, family, tmp_path / "whole")
-    request = Request(shards=corpora[family], model=f"{family}-tiny", steps=12, change=FEW_STEPS, validation_samples=16)
+@pytest.mark.parametrize(
+    ("corpus", "change"), [("albert", {}), ("electra", {}), ("modernbert, a few texts", {"masking.copies": 1})]
+)
+def test_a_run_gone_on_with_is_the_same_to_the_bit(corpus, change, corpora, tmp_path):
+    request = Request(
+        shards=corpora[corpus],
+        model=f"{corpus.split(',')[0]}-tiny",
+        steps=12,
+        change={**FEW_STEPS, **change},
+        validation_samples=16,
+    )
+    whole = tmp_path / "whole"
+    pretrain(request, whole, device.choose("cpu", "float32", 1), Watcher())
 
     class Stopping(Watcher):
         def stepped(self, facts: dict[str, float]) -> None:
@@ -97,6 +110,10 @@ def test_a_run_gone_on_with_is_the_same_to_the_bit(family, corpora, tmp_path):
         ("roberta", "roberta", {"nsp": True}, "next sentences for a roberta"),
         ("roberta", "roberta", {"left_to_right": True, "nsp": False}, "left to right"),
         ("albert", "albert", {"pre_norm": True}, "norms first"),
+        ("modernbert", "modernbert", {"pre_norm": False}, "norms last"),
+        ("modernbert", "modernbert", {"nsp": True}, "next sentences for a modernbert"),
+        ("modernbert", "modernbert", {"left_to_right": True, "nsp": False}, "left to right"),
+        ("modernbert", "roberta", {}, "prepared with a tokenizer for RoBERTa .*--family modernbert"),
     ],
 )
 def test_what_does_not_go_together_is_told_and_nothing_is_left(family, corpus, change, message, corpora, tmp_path):

@@ -185,6 +185,24 @@ def test_masks_are_those_of_the_epoch(corpus: CorpusFolder):
     assert torch.equal(*restored), "what is hidden differs, what is there does not"
 
 
+@pytest.mark.parametrize("nsp", [True, False])
+def test_static_masks_are_the_same_in_every_epoch(nsp: bool, corpus: CorpusFolder):
+    data = data_of(corpus, nsp=nsp, masking=Masking(copies=1))
+    first, later = (data.batch(some(20, epoch), LENGTH) for epoch in (0, 1))
+    assert same(first, later)
+    assert same(first, data_of(corpus, nsp=nsp).batch(some(20, 0), LENGTH)), "the first epoch is as ever"
+    assert data.size(0, LENGTH) == data.size(5, LENGTH)
+    assert not same(first, data_of(corpus, nsp=nsp, masking=Masking(copies=1), seed=1).batch(some(20, 0), LENGTH))
+
+
+def test_copies_of_static_masks_come_by_turns(corpus: CorpusFolder):
+    data = data_of(corpus, nsp=False, masking=Masking(copies=3))
+    batches = [data.batch(some(20, epoch), LENGTH) for epoch in range(6)]
+    for epoch in range(3):
+        assert same(batches[epoch], batches[epoch + 3])
+        assert not torch.equal(batches[epoch].ids, batches[epoch + 1].ids)
+
+
 @pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("nsp", [True, False])
 def test_counts_and_places_are_those_of_the_samples(

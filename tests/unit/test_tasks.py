@@ -18,7 +18,7 @@ from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned, HeadShape
+from bertkit.model.fine_tuned import FineTuned, HeadShape, needs_pooler
 from bertkit.model.presets import bert_tiny
 from bertkit.report.learning_picture import draw_learning_curve
 from bertkit.tasks import task_called
@@ -42,7 +42,7 @@ def small(tokenizer: Tokenizer, task: Task[Any], **head: Any) -> FineTuned:
     torch.manual_seed(0)
     config = bert_tiny(vocab_size=tokenizer.vocab_size, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     shape = HeadShape(**{**task.shape.to_json(), **head})
-    return FineTuned(Bert(config, pooler=task.pooler, mlm=False, nsp=False), shape)
+    return FineTuned(Bert(config, pooler=needs_pooler(config, task.shape.reads), mlm=False, nsp=False), shape)
 
 
 def taught(tokenizer: Tokenizer, task: Task[Any], examples: list[Any], how: FitSettings, **head: Any) -> Scorer:

@@ -47,7 +47,7 @@ from bertkit.text.train import train
 lines = [line for text in topics.values() for line in text.splitlines()] + {chinese!r} * 3
 random.Random(int(sys.argv[1])).shuffle(lines)
 sample = draw_sample(lines)
-for family in ("bert", "roberta", "gpt2", "albert"):
+for family in ("bert", "roberta", "gpt2", "albert", "gpt"):
     recipe = VocabularyRecipe(family, vocab_size=1500, words=["widget"], special_tokens=["[ENT]"])
     tokenizer = train(sample, recipe).tokenizer
     print(family, hashlib.sha256(tokenizer.backend.to_str(pretty=True).encode()).hexdigest())
@@ -66,13 +66,14 @@ def test_the_same_text_gives_the_same_file_whatever_the_order_and_the_threads():
         )
         outcomes.add(done.stdout)
     assert len(outcomes) == 1
-    assert len(outcomes.pop().splitlines()) == 4
+    assert len(outcomes.pop().splitlines()) == 5
 
 
 @EVERY_FAMILY
 def test_the_vocabulary_has_the_size_asked_for_with_the_special_tokens_first(sample, family):
     tokenizer = learned(sample, family, special_tokens=["[ENT]", "[unused0]"], words=["widget", "gizmo"])
-    expected = [*dict.fromkeys(FAMILIES[family].specials.values()), "[ENT]", "[unused0]"]
+    kin = FAMILIES[family]
+    expected = [*dict.fromkeys([*kin.specials.values(), *kin.learned_with.values()]), "[ENT]", "[unused0]"]
     assert tokenizer.vocab_size == len(tokenizer.backend.get_vocab()) == 1500
     assert [tokenizer.token(number) for number in range(len(expected))] == expected
     assert tokenizer.more_specials == ["[ENT]", "[unused0]"]
@@ -86,6 +87,7 @@ def test_the_vocabulary_has_the_size_asked_for_with_the_special_tokens_first(sam
         ("bert", "[CLS] a [SEP]", "[CLS] a [SEP] b [SEP]"),
         ("roberta", "<s> a </s>", "<s> a </s> </s> b </s>"),
         ("gpt2", "a", "a b"),
+        ("gpt", "a</w>", "a</w> b</w>"),
         ("albert", "[CLS] ▁a [SEP]", "[CLS] ▁a [SEP] ▁b [SEP]"),
     ],
 )
@@ -105,7 +107,7 @@ WORDS = ["widget", "widgets", "wid", "Gizmo", "electroencephalography", "electro
 
 @EVERY_FAMILY
 def test_extra_words_are_one_piece_each_also_when_one_is_in_another(sample, family):
-    words = [*WORDS, "苹果", "苹果手机"] if family != "bert" else WORDS
+    words = [*WORDS, "苹果", "苹果手机"] if family not in ("bert", "gpt") else WORDS
     tokenizer = learned(sample, family, words=words)
     for word in words:
         for text in (word, f" {word}", f"the {word}"):
@@ -115,7 +117,7 @@ def test_extra_words_are_one_piece_each_also_when_one_is_in_another(sample, fami
 
 def test_extra_words_leave_the_others_as_they_were(english):
     sample = draw_sample(english[:300], hold_out=False)
-    for family in ("roberta", "gpt2", "albert"):
+    for family in ("roberta", "gpt2", "albert", "gpt"):
         plain, extended = (learned(sample, family, vocab_size=4000, words=words) for words in ([], ["widget", "gizmo"]))
         assert extended.vocab_size > plain.vocab_size, "there was room for all, so nothing had to go"
         for line in english[:600]:
@@ -179,6 +181,7 @@ def test_the_digest_tells_tokenizers_apart_and_survives_saving(sample, family, t
 def test_a_special_token_that_the_family_lacks_is_named(sample):
     tokenizer = learned(sample, "gpt2")
     assert tokenizer.eos_id == tokenizer.bos_id == 0
+    assert tokenizer.filling_id < tokenizer.vocab_size
     with pytest.raises(TokenizerError, match="gpt2 tokenizer has no pad token"):
         _ = tokenizer.pad_id
 
@@ -198,6 +201,7 @@ def test_a_special_token_that_the_family_lacks_is_named(sample):
         ({"vocab_size": 0}, "vocab_size is 0"),
         ({"min_frequency": 0}, "min_frequency is 0"),
         ({"family": "gpt2", "lowercase": True}, "GPT-2's tokenizer keeps case"),
+        ({"family": "gpt", "lowercase": False}, "OpenAI GPT's tokenizer folds case"),
         ({"special_tokens": ["[A]", "[A]"]}, r"'\[A\]' is there twice"),
         ({"special_tokens": ["[MASK]"]}, r"'\[MASK\]' is there twice"),
         ({"special_tokens": [" "]}, "special token ' '"),

@@ -21,17 +21,30 @@ def finetune(
     start: Annotated[str, typer.Option("--from", help="The pretrained model: a folder, or a name on the hub.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The model folder to write.")],
     dev: Annotated[str | None, typer.Option(help="Examples to measure on. [a tenth of TRAIN]")] = None,
-    text: Annotated[str | None, typer.Option(help="The column with the text.")] = None,
-    pair: Annotated[str | None, typer.Option(help="The column with the second text, if there is one.")] = None,
-    label: Annotated[str | None, typer.Option(help="The column with the label.")] = None,
+    text: Annotated[str | None, typer.Option("--text-column", "--text", help="The column with the text.")] = None,
+    pair: Annotated[
+        str | None, typer.Option("--pair-column", "--pair", help="The column with the second text, if there is one.")
+    ] = None,
+    label: Annotated[str | None, typer.Option("--label-column", "--label", help="The column with the label.")] = None,
     score: Annotated[
-        str | None, typer.Option(help="regress, embed: the column with the number; for embed also none.")
+        str | None,
+        typer.Option(
+            "--score-column", "--score", help="regress, embed: the column with the number; for embed also none."
+        ),
     ] = None,
     negative: Annotated[
-        str | None, typer.Option(help="embed: the column with a text that does not belong to the first.")
+        str | None,
+        typer.Option(
+            "--negative-column", "--negative", help="embed: the column with a text that does not belong to the first."
+        ),
     ] = None,
     question: Annotated[
-        str | None, typer.Option(help="qa: the column with the question; --text is the passage, --label the answers.")
+        str | None,
+        typer.Option(
+            "--question-column",
+            "--question",
+            help="qa: the column with the question; --text-column is the passage, --label-column the answers.",
+        ),
     ] = None,
     endings: Annotated[str | None, typer.Option(help="choice: the columns with the endings, as a,b,c.")] = None,
     epochs: Annotated[
@@ -41,6 +54,10 @@ def finetune(
     learning_rate: Annotated[
         float | None,
         typer.Option(help="The highest. [5e-5 for a width of 768, more for narrower models; frozen and LoRA: 1e-3]"),
+    ] = None,
+    language_weight: Annotated[
+        float | None,
+        typer.Option(min=0, help="GPT: how much guessing next words counts beside the task. [0.5; frozen and LoRA: 0]"),
     ] = None,
     patience: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many epochs without a better score.")
@@ -54,6 +71,9 @@ def finetune(
     ] = None,
     multi_label: Annotated[
         bool, typer.Option("--multi-label", help="classify: a text may have several labels, a|b or a list.")
+    ] = False,
+    both_orders: Annotated[
+        bool, typer.Option("--both-orders", help="classify, regress: read each pair in both orders, as GPT does.")
     ] = False,
     class_weights: Annotated[bool, typer.Option("--class-weights", help="classify: rare labels count more.")] = False,
     crf: Annotated[bool, typer.Option("--crf", help="tag: judge neighbouring tags together.")] = False,
@@ -91,19 +111,17 @@ def finetune(
     Columns that are not named are guessed, and that is said.
     """
     options: dict[str, Any] = {}
-    if long is not None:
-        if task not in ("classify", "regress"):
-            raise UsageError(f"--long with the task {task}", "It is for classify and regress.")
-        options["long"] = long
-    for name, value, owner in (
+    for name, value, *owners in (
+        ("long", long, "classify", "regress"),
+        ("both_orders", both_orders, "classify", "regress"),
         ("multi_label", multi_label, "classify"),
         ("class_weights", class_weights, "classify"),
         ("crf", crf, "tag"),
     ):
-        if value and task != owner:
-            raise UsageError(f"--{name.replace('_', '-')} with the task {task}", f"It is for {owner}.")
+        if value and task not in owners:
+            raise UsageError(f"--{name.replace('_', '-')} with the task {task}", f"It is for {' and '.join(owners)}.")
         if value:
-            options[name] = value
+            options[str(name)] = value
     for name, value in (("freeze", freeze), ("mix-layers", mix), ("lstm", lstm > 0)):
         if value and task == "embed":
             raise UsageError(
@@ -120,7 +138,12 @@ def finetune(
 
     task_called(task)
     transfer = Transfer(frozen=freeze, last_layers=last_layers, layer_decay=layer_decay, gradual=gradual, lora=lora)
-    chosen = {"epochs": epochs, "learning_rate": learning_rate, "patience": patience}
+    chosen = {
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "language_weight": language_weight,
+        "patience": patience,
+    }
     change = {name: value for name, value in chosen.items() if value is not None}
     request = FinetuneRequest(
         task=task,

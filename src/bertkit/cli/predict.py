@@ -1,10 +1,9 @@
-"""`bertkit predict` and `bertkit evaluate`: a fine-tuned model on a file of any size."""
+"""`bertkit predict`: a fine-tuned model on a file of any size."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -27,20 +26,23 @@ from bertkit.cli.options import (
     progress,
     size_of,
 )
-from bertkit.cli.task_options import Columns, Delimiter, Long, NoAnswer, TaskFormat, names_given
-from bertkit.errors import InputError, InterruptionError, UsageError
+from bertkit.cli.reading_tables import (
+    Endings,
+    Pair,
+    Question,
+    Text,
+    as_in_training,
+    open_predictor,
+    reading_for,
+    saying,
+    tell_of_cuts,
+)
+from bertkit.cli.task_options import Columns, Delimiter, Long, NoAnswer, TaskFormat
+from bertkit.errors import InterruptionError, UsageError
 
 if TYPE_CHECKING:
     from bertkit.inference.predictor import TaskPredictor
     from bertkit.tasks.task import Reading
-
-Text = Annotated[str | None, typer.Option("--text-column", help="The column with the text.")]
-Pair = Annotated[str | None, typer.Option("--pair-column", help="The column with the second text.")]
-Question = Annotated[
-    str | None,
-    typer.Option("--question-column", help="qa: the column with the question; --text-column has the passage."),
-]
-Endings = Annotated[str | None, typer.Option(help="choice: the columns with the endings, as a,b,c.")]
 
 
 def predict(
@@ -92,7 +94,7 @@ def predict(
     """
     given = (text or [], pair or [], question or [], ending or [])
     check_given(source, *given)
-    reading = _reading(
+    reading = reading_for(
         file_format,
         delimiter,
         columns,
@@ -105,12 +107,12 @@ def predict(
     )
     if out is not None and out.is_dir():
         raise UsageError(f"{out} is a folder", "Name a file for the answers.")
-    predictor = _open(model, device, precision, threads, ignore_config_key, long=long, no_answer=no_answer)
-    reading = _as_in_training(reading, model, ignore_config_key)
+    predictor = open_predictor(model, device, precision, threads, ignore_config_key, long=long, no_answer=no_answer)
+    reading = as_in_training(reading, model, ignore_config_key)
     if text:
         for answer in predictor.stream(inputs_of(predictor.task, *given)):
             _show(answer)
-        _tell_of_cuts(predictor)
+        tell_of_cuts(predictor)
         return
     if out is not None:
         _check(predictor, source, reading, out, overwrite)
@@ -123,158 +125,12 @@ def predict(
                 done(1)
         else:
             _to_file(predictor, examples, out, _identity(source, reading, precision), overwrite, done)
-    _tell_of_cuts(predictor)
-
-
-def evaluate(
-    model: Model,
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="Labelled examples.")],
-    text: Text = None,
-    pair: Pair = None,
-    question: Question = None,
-    endings: Endings = None,
-    label: Annotated[str | None, typer.Option("--label-column", help="The column with the label.")] = None,
-    score: Annotated[
-        str | None, typer.Option("--score-column", help="regress, embed: the column with the number.")
-    ] = None,
-    long: Long = None,
-    no_answer: NoAnswer = None,
-    delimiter: Delimiter = None,
-    columns: Columns = None,
-    file_format: TaskFormat = None,
-    encoding: Encoding = "utf-8",
-    device: Device = "auto",
-    precision: Precision = "float32",
-    threads: Threads = None,
-    ignore_config_key: IgnoreKeys = None,
-) -> None:
-    """How good a fine-tuned model is on labelled examples.
-
-    Columns that are not named are those of the training data, where the file has them; else they are guessed, and that
-    is said. For qa, a model may say that there is no answer if some questions of the file have none, unless
-    --always-answer.
-
-    \b
-    bertkit evaluate MODEL test.csv
-    """
-    reading = _reading(
-        file_format,
-        delimiter,
-        columns,
-        encoding,
-        text,
-        pair,
-        labelled=True,
-        label=label,
-        score=score,
-        question=question,
-        endings=endings,
-    )
-    predictor = _open(model, device, precision, threads, ignore_config_key, long=long, no_answer=no_answer)
-    reading = _as_in_training(reading, model, ignore_config_key)
-    task, notes = predictor.scorer.task, []  # type: Any, list[str]
-    with _saying(notes):
-        examples = list(task.read(source, reading, notes))
-        if examples and no_answer is None:
-            predictor.scorer.task = task.measured_on(examples)
-            notes += [remark for remark in predictor.scorer.task.remarks if remark not in task.remarks]
-    if not examples:
-        raise InputError(f"{source} has no examples")
-    task.check(examples)
-    metrics = task.metrics(examples, predictor.scorer.answer(examples))
-    _tell_of_cuts(predictor)
-    if not for_people():
-        cut = predictor.scorer.cut
-        emit({"examples": len(examples), "metrics": metrics, **({"cut": cut} if cut else {})})
-        return
-    for name, value in metrics.items():
-        typer.echo(f"{name:>12}  {value:.4f}")
-
-
-def _reading(
-    file_format: str | None,
-    delimiter: str | None,
-    columns: str | None,
-    encoding: str,
-    text: str | None,
-    pair: str | None,
-    *,
-    labelled: bool,
-    label: str | None = None,
-    score: str | None = None,
-    question: str | None = None,
-    endings: str | None = None,
-) -> Reading:
-    from bertkit.tasks.task import Reading
-
-    return Reading(
-        file_format=file_format,
-        delimiter=delimiter,
-        columns=tuple(columns.split(",")) if columns else None,
-        encoding=encoding,
-        names=names_given(text=text, pair=pair, label=label, score=score, question=question, endings=endings),
-        labelled=labelled,
-    )
-
-
-def _tell_of_cuts(predictor: TaskPredictor) -> None:
-    if cut := predictor.scorer.cut:
-        most = predictor.scorer.task.max_length
-        were = "example was" if cut == 1 else "examples were"
-        note(f"{cut:,} {were} longer than {most} tokens and not read whole")
-
-
-def _open(
-    model: str,
-    device: str,
-    precision: str,
-    threads: int | None,
-    ignore_keys: list[str] | None,
-    *,
-    long: str | None,
-    no_answer: bool | None,
-) -> TaskPredictor:
-    from bertkit.inference.predictor import TaskPredictor, load
-
-    predictor = load(
-        model,
-        device=device,
-        precision=precision,
-        threads=threads,
-        ignore_config_keys=ignore_keys or (),
-        long=long,
-        no_answer=no_answer,
-    )
-    if not isinstance(predictor, TaskPredictor):
-        raise UsageError(
-            f"{model} is not fine-tuned for a task",
-            f"Fine-tune it first (bertkit finetune), or use bertkit {predictor.task}.",
-        )
-    return predictor
-
-
-def _as_in_training(reading: Reading, model: str, ignore_keys: list[str] | None) -> Reading:
-    from bertkit.interop.fine_tuned import columns_of
-    from bertkit.interop.folder import ModelFolder
-    from bertkit.interop.hub import find_folder
-
-    folder = ModelFolder(find_folder(model), ignore_config_keys=ignore_keys or ())
-    return replace(reading, remembered=columns_of(folder))
-
-
-@contextmanager
-def _saying(notes: list[str]) -> Iterator[None]:
-    """What was noted in the block is said after it, and before what is wrong."""
-    try:
-        yield
-    finally:
-        for message in notes:
-            note(message)
+    tell_of_cuts(predictor)
 
 
 def _told(examples: Iterator[Any], notes: list[str]) -> Iterator[Any]:
     """The examples; what was guessed about their columns is said before the first, what was odd after the last."""
-    with _saying(notes):
+    with saying(notes):
         first = list(islice(examples, 1))
     before = len(notes)
     yield from first
@@ -291,8 +147,9 @@ def _check(predictor: TaskPredictor, source: str, reading: Reading, out: Path, o
     refuse(out, overwrite=overwrite)
     if source == "-" or part_of(out).exists():
         return
-    task, notes = predictor.scorer.task, []  # type: Any, list[str]
-    with _saying(notes), progress("checking", size_of(source)) as (read, done):
+    task = predictor.scorer.task
+    notes: list[str] = []
+    with saying(notes), progress("checking", size_of(source)) as (read, done):
         for number, example in enumerate(task.read(source, replace(reading, on_read=read), notes)):
             if number == 0:
                 task.encode([example], predictor.scorer.tokenizer)

@@ -12,7 +12,9 @@ from typing import Annotated, Any
 import typer
 
 from bertkit.cli.options import Device, Overwrite, Threads, emit, for_people
-from bertkit.errors import InterruptionError, UsageError
+from bertkit.errors import InterruptionError, UsageError, nearest, shortened
+
+MASKS = ("dynamic", "static")
 
 
 def pretrain(
@@ -30,7 +32,10 @@ def pretrain(
     steps: Annotated[int | None, typer.Option(min=1, help="How many steps to train, instead.")] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="bert-tiny, -mini, -small, -medium, -base or -large. [what the hours allow, or bert-mini]"),
+        typer.Option(
+            help="bert-tiny, -mini, -small, -medium, -base or -large, or of another family, such as gpt2-mini. "
+            "[what the hours allow, or bert-mini]"
+        ),
     ] = None,
     start_from: Annotated[
         str | None, typer.Option("--from", metavar="MODEL", help="Go on from this model, in your own domain.")
@@ -54,12 +59,23 @@ def pretrain(
     mask_shares: Annotated[
         str | None, typer.Option(help="Of 100 hidden tokens: masked/random/as they are. [80/10/10]")
     ] = None,
+    masks: Annotated[
+        str | None, typer.Option(help="dynamic: drawn anew in each epoch; static: drawn once. [dynamic]")
+    ] = None,
+    mask_copies: Annotated[
+        int | None,
+        typer.Option(min=1, help="Static masks: so many for each sample, by turns; the first BERT had 10. [1]"),
+    ] = None,
     no_nsp: Annotated[bool, typer.Option("--no-nsp", help="Without next-sentence prediction.")] = False,
     generator_size: Annotated[
         float | None, typer.Option(help="ELECTRA: its generator's width, as a share of the discriminator's. [0.25]")
     ] = None,
     left_to_right: Annotated[
         bool, typer.Option("--left-to-right", help="Each token sees only those before it; with --no-nsp.")
+    ] = False,
+    across_documents: Annotated[
+        bool,
+        typer.Option("--across-documents", help="Fill sequences on into the next document; without pairs. [GPT: so]"),
     ] = False,
     pre_norm: Annotated[
         bool | None, typer.Option("--pre-norm/--post-norm", help="Where layers normalise. [the recipe's]")
@@ -118,9 +134,11 @@ def pretrain(
         "optimizer.learning_rate": learning_rate,
         "masking.unit": mask,
         "masking.rate": mask_rate,
+        "masking.copies": _copies(masks, mask_copies),
         "nsp": False if no_nsp else None,
         "generator_size": generator_size,
         "left_to_right": True if left_to_right else None,
+        "across_documents": True if across_documents else None,
     }
     if mask_shares is not None:
         from bertkit.objectives.masking import shares_of
@@ -165,6 +183,17 @@ def pretrain(
             facts = pretrain(request, run, machine, display, overwrite=overwrite, command=tuple(sys.argv))
     if int(os.environ.get("RANK", "0")) == 0:
         _result(run, facts)
+
+
+def _copies(masks: str | None, copies: int | None) -> int | None:
+    """How often samples are masked; 0 for anew in each epoch."""
+    if masks is not None and masks not in MASKS:
+        raise UsageError(
+            f"masks that are {shortened(masks)}", f"{nearest(masks, MASKS)} There are: {', '.join(MASKS)}."
+        )
+    if masks != "static" and copies is not None:
+        raise UsageError(f"--mask-copies {copies} of masks drawn anew in each epoch", "Add --masks static.")
+    return None if masks is None else (copies or 1) * (masks == "static")
 
 
 def _refuse_others(context: typer.Context) -> None:
@@ -212,21 +241,22 @@ def _interruption(run: Path) -> Iterator[None]:
 
 
 def _result(run: Path, facts: dict[str, Any]) -> None:
-    from bertkit.objectives.terms import answered_right
+    from bertkit.objectives.terms import answered_right, word_loss
     from bertkit.text.tokenizer import Tokenizer
     from bertkit.training.validation import perplexity
 
     result = {"model": str(run / "model"), "report": str(run / "report.html"), **facts}
-    result["perplexity"] = perplexity(facts["mlm_loss"])
+    result["perplexity"] = perplexity(word_loss(facts))
     if not for_people():
         emit(result)
         return
     folder = run / ("generator" if "rtd_accuracy" in facts else "model")
-    mask = Tokenizer.open(folder).specials["mask"]
+    mask = Tokenizer.open(folder).specials.get("mask")
+    attempt = f'fill-mask {folder} "A text with a {mask} in it."' if mask else f'generate {folder} "Once upon a time"'
     typer.echo(
         f"held-out text: perplexity {result['perplexity']:.1f}, {answered_right(facts)}\n"
         f"model   {run / 'model'}\nreport  {run / 'report.html'}\n"
-        f'try     bertkit fill-mask {folder} "A text with a {mask} in it."'
+        f"try     bertkit {attempt}"
     )
 
 

@@ -27,13 +27,13 @@ def train(
     out: Annotated[Path, typer.Option("--out", "-o", help="The tokenizer folder to write.")],
     family: Annotated[
         str,
-        typer.Option(help="bert (WordPiece), roberta or gpt2 (byte-level BPE), or albert (Unigram)."),
+        typer.Option(help="bert (WordPiece), roberta, gpt2 or modernbert (byte-level BPE), or albert (Unigram)."),
     ] = "bert",
     vocab_size: Annotated[
         int | None, typer.Option(min=1, help="Pieces in the vocabulary. [about what the family's models have]")
     ] = None,
     min_frequency: Annotated[int, typer.Option(min=1, help="How often a piece must occur to become one.")] = 2,
-    cased: Annotated[bool, typer.Option("--cased", help="Keep case and accents; roberta and gpt2 always do.")] = False,
+    cased: Annotated[bool, typer.Option("--cased", help="Keep case and accents; BPE always does.")] = False,
     special: Annotated[
         list[str] | None, typer.Option(metavar="TOKEN", help="One more special token, such as [ENT]. Repeatable.")
     ] = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bertkit.cli.options import print_line
+from bertkit.objectives.terms import answered_right, word_loss
 from bertkit.training.plan import Plan
 from bertkit.training.progress import Progress
 from bertkit.training.watcher import Watcher
@@ -58,17 +59,15 @@ class TrainingDisplay(Watcher):
 
     def stepped(self, facts: dict[str, Any]) -> None:
         self.facts = facts
-        self.losses.append(facts["mlm_loss"])
+        self.losses.append(word_loss(facts))
         if self._first is None:
             self._first = facts["step"], facts["seconds"]
         self._show(lambda: self._line())
 
     def validated(self, facts: dict[str, Any]) -> None:
         self.validation = facts
-        from bertkit.objectives.terms import answered_right
-
         self._print(
-            f"step {facts['step']:>6,}  held-out: loss {facts['mlm_loss']:.3f}, perplexity {facts['perplexity']:,.1f},"
+            f"step {facts['step']:>6,}  held-out: {losses(facts)}, perplexity {facts['perplexity']:,.1f},"
             f" {answered_right(facts)}"
         )
 
@@ -88,7 +87,7 @@ class TrainingDisplay(Watcher):
     def _line(self) -> str:
         facts = self.facts
         return (
-            f"step {facts['step']:>6,}/{facts['total_steps']:,}  loss {facts['mlm_loss']:.3f}"
+            f"step {facts['step']:>6,}/{facts['total_steps']:,}  {losses(facts)}"
             f"  {facts['tokens_per_second']:,.0f} tokens/s ({facts['share_of_peak']:.0%} of peak)"
             f"  rate {facts['learning_rate']:.2e}  {self._left()} left"
         )
@@ -107,10 +106,10 @@ class TrainingDisplay(Watcher):
         table = Table.grid(padding=(0, 2))
         table.add_column(style="dim")
         table.add_column()
-        table.add_row("loss", Text(f"{facts['mlm_loss']:.3f}  {sparkline(self.losses)}"))
+        table.add_row("loss", Text(f"{losses(facts).removeprefix('loss ')}  {sparkline(self.losses)}"))
         if self.validation:
-            shown = f"{self.validation['mlm_loss']:.3f}  perplexity {self.validation['perplexity']:,.1f}"
-            table.add_row("held-out", shown)
+            shown = losses(self.validation).removeprefix("loss ")
+            table.add_row("held-out", f"{shown}  perplexity {self.validation['perplexity']:,.1f}")
         table.add_row(
             "speed", f"{facts['tokens_per_second']:,.0f} tokens/s, {facts['share_of_peak']:.0%} of the machine's peak"
         )
@@ -122,6 +121,18 @@ class TrainingDisplay(Watcher):
             f"step {facts['step']:,} of {facts['total_steps']:,}",
         )
         return Group(bar, table)
+
+
+def losses(facts: Mapping[str, Any]) -> str:
+    """What a run is judged by while it goes on. Of an ELECTRA there are two, of which the generator's is the one that a
+    perplexity can be told of.
+
+    >>> losses({"mlm_loss": 6.1, "rtd_loss": 0.25})
+    "generator's loss 6.100, discriminator's 0.250"
+    """
+    if "rtd_loss" in facts:
+        return f"generator's loss {facts['mlm_loss']:.3f}, discriminator's {facts['rtd_loss']:.3f}"
+    return f"loss {word_loss(facts):.3f}"
 
 
 def plan_lines(plan: Plan) -> list[str]:

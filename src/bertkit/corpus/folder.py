@@ -17,6 +17,7 @@ from typing import Any
 
 from bertkit.corpus.sampling.pairs import Negatives, Pairs
 from bertkit.corpus.sampling.sequences import Sequences
+from bertkit.corpus.sampling.stream import Stream
 from bertkit.corpus.shards import Shard, open_shard
 from bertkit.errors import CorpusError, UsageError, nearest
 from bertkit.files import read_json, sha256_of
@@ -108,10 +109,22 @@ class CorpusFolder:
             short_share=short_share,
         )
 
-    def sequences(self, split: str = "train", *, max_length: int = 128) -> Sequences:
-        """Sequences of consecutive sentences that fill the length: see `Sequences`."""
-        ids = self.tokenizer.cls_id, self.tokenizer.sep_id
-        return Sequences(self.shards(split), max_length=max_length, cls_id=ids[0], sep_id=ids[1])
+    def sequences(
+        self, split: str = "train", *, max_length: int = 128, across_documents: bool = False
+    ) -> Sequences | Stream:
+        """Sequences of consecutive sentences that fill the length: see `Sequences`. For a tokenizer that sets no frame
+        around texts, a GPT's, there is only one long text: see `Stream`."""
+        tokenizer, shards = self.tokenizer, self.shards(split)
+        if not tokenizer.family.framed:
+            end_id = tokenizer.eos_id if "eos" in tokenizer.specials else None
+            return Stream(shards, max_length=max_length, end_id=end_id)
+        return Sequences(
+            shards,
+            max_length=max_length,
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+            across_documents=across_documents,
+        )
 
     @property
     def report(self) -> dict[str, Any]:

@@ -86,7 +86,7 @@ def attention_maps(
     text, pair = without_surrogates(text), None if pair is None else without_surrogates(pair)
     encoding = encoder.tokenizer.encode(text, pair)
     whole = len(encoding.ids)
-    if whole <= encoder.tokenizer.family.frame_size(pair=pair is not None):
+    if whole <= encoder.tokenizer.frame.size(pair=pair is not None):
         raise InputError("the text is empty", "Give a text to look at.")
     if whole > encoder.max_length:
         if not truncate:

@@ -12,7 +12,7 @@ from bertkit.inference.encoder import TextEncoder, load_encoder
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.hub import find_folder
 
-PRETRAINED = ("fill-mask", "embed")
+PRETRAINED = ("fill-mask", "embed", "generate")
 
 
 class Predictor:
@@ -65,7 +65,8 @@ def load(
     `no_answer` (qa) is whether there may be no answer in a passage. Unless given, both are as in training; a folder of
     transformers does not tell them, and has head-tail and False.
 
-    A pretrained model fills masks, a bare encoder gives vectors, a fine-tuned model does what it was trained for.
+    A pretrained model fills masks, a bare encoder gives vectors, a language model writes on (`Generator`), a fine-tuned
+    model does what it was trained for.
     """
     folder = ModelFolder(find_folder(folder_or_name), ignore_config_keys=ignore_config_keys)
     if folder.task in PRETRAINED and not folder.gives_sentence_cosines:
@@ -74,6 +75,10 @@ def load(
         encoder = load_encoder(
             folder_or_name, device=device, precision=precision, threads=threads, ignore_config_keys=ignore_config_keys
         )
+        if folder.task == "generate":
+            from bertkit.inference.generation import Generator
+
+            return Generator(encoder)
         return Predictor(folder.task, encoder, encoder.fill_mask if folder.task == "fill-mask" else encoder.embed)
     machine = devices.choose(device, precision, threads)
     torch_device = devices.apply(machine)

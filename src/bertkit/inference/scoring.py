@@ -43,6 +43,8 @@ class Scorer:
         self.model, self.task, self.tokenizer = model, task, tokenizer
         self.cut = 0
         """How many examples so far were longer than the model, and not read whole."""
+        self.first_cut: str | None = None
+        """Where the first of them stands."""
         self.encoder = TextEncoder(model.bert, tokenizer, precision=precision, name=name)
 
     def fingerprint(self) -> str:
@@ -75,6 +77,7 @@ class Scorer:
         for example, its, answer in zip(examples, features, answers, strict=True):
             if not all(each.whole for each in its):
                 self.cut += 1
+                self.first_cut = self.first_cut or example.place
                 answer["cut"] = True
             yield Answered(example, answer)
         self.model.train(training)

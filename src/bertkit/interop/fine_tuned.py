@@ -2,7 +2,7 @@
 config.json, and in bertkit.json all that the task has to know.
 
 What transformers has no place for (a CRF, an LSTM, a mix of layers) is kept under names of our own; a model with such
-parts opens there, but without them. So does a left-to-right model for whole texts: there its head would read [CLS].
+parts opens there, but without them. So does a left-to-right BERT for whole texts: there its head would read [CLS].
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from bertkit.config import GPTS
 from bertkit.errors import ModelFolderError
 from bertkit.interop import safetensors_files
+from bertkit.interop.families import class_for
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.sentence_transformers import SentenceSettings, sentence_files
 from bertkit.interop.weights import SavedHead, load_model, save_model
-from bertkit.model.fine_tuned import FineTuned, HeadShape
+from bertkit.model.fine_tuned import FineTuned, HeadShape, needs_pooler
 from bertkit.tasks import task_called
 from bertkit.tasks.task import Task
 from bertkit.text.tokenizer import Tokenizer
@@ -50,7 +52,7 @@ def save_fine_tuned(
     if task.labels:
         config["id2label"] = {str(number): label for number, label in enumerate(task.labels)}
         config["label2id"] = {label: number for number, label in enumerate(task.labels)}
-    elif task.architecture.endswith("ForSequenceClassification"):
+    elif class_for(model.bert.config, task.architecture).endswith("ForSequenceClassification"):
         config["num_labels"] = model.shape.outputs
     if task.problem_type is not None:
         config["problem_type"] = task.problem_type
@@ -60,7 +62,7 @@ def save_fine_tuned(
         beside.update(sentence_files(model.bert.config.hidden_size, task.max_length))
     head = SavedHead(
         architecture=task.architecture,
-        pooler=task.pooler,
+        pooler=needs_pooler(model.bert.config, model.shape.reads),
         tensors=tensors,
         config=config,
         facts={
@@ -91,7 +93,7 @@ def load_fine_tuned(folder: ModelFolder) -> LoadedTask:
     shape = _shape(folder, tensors)
     task = _task(folder, shape)
     bert.mlm = bert.nsp = bert.rtd = None
-    if not task.pooler:
+    if not needs_pooler(bert.config, shape.reads):
         bert.pooler = None
     model = FineTuned(bert, shape)
     expected = model.head_tensors()
@@ -136,7 +138,8 @@ def _head_tensors(folder: ModelFolder) -> dict[str, Tensor]:
 def _shape(folder: ModelFolder, tensors: Mapping[str, Tensor]) -> HeadShape:
     if head := folder.manifest.get("head"):
         return HeadShape.from_json(head)
-    reads = "tokens" if folder.task in ("tag", "qa") else "text"
+    of_text = "last" if folder.config.family in GPTS else "text"
+    reads = "tokens" if folder.task in ("tag", "qa") else of_text
     return HeadShape(reads=reads, outputs=len(tensors["dense.weight"]))
 
 

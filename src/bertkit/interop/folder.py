@@ -89,10 +89,10 @@ class ModelFolder:
             canonical = self.family.canonical(name)
             if canonical is not None and not canonical.startswith(OTHER_HEADS):
                 sources.setdefault(canonical, []).append(Source(name, entry))
-        pooler = self.family.parts["pooler"]
+        pooler = self.family.parts.get("pooler")
         for canonical, claims in sources.items():
             # A classifier may have been saved with a pooler beside the layer of its own that it uses instead.
-            if canonical.startswith(pooler) and len(claims) > 1:
+            if pooler is not None and canonical.startswith(pooler) and len(claims) > 1:
                 sources[canonical] = [claim for claim in claims if claim.name != canonical] or claims
         return sources
 
@@ -117,7 +117,7 @@ class ModelFolder:
         expected = {
             name for row in self.family.table(self.config) if row.ours.split(".")[0] in there for name in row.theirs
         }
-        if missing := sorted(expected - self.sources.keys() - {self.family.decoder, self.family.bias}):
+        if missing := sorted(expected - self.sources.keys() - {self.family.decoder, self.family.bias or ""}):
             raise ModelFolderError(
                 f"{self.path}: {len(missing)} tensors that config.json asks for are not in the weights: "
                 f"{_some(missing)}",
@@ -198,6 +198,7 @@ class ModelFolder:
 
 TASKS = {
     "Model": "embed",
+    "LMHeadModel": "generate",
     "ForMaskedLM": "fill-mask",
     "ForPreTraining": "fill-mask",
     "ForNextSentencePrediction": "embed",

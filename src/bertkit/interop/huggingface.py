@@ -10,15 +10,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
-from bertkit.config import BertConfig
+from bertkit.config import BIASES, ROTATIONS, BertConfig
 from bertkit.errors import ConfigError, nearest, shortened
 from bertkit.interop.families import FAMILIES, family_of
 from bertkit.interop.families.bert import BERT
 from bertkit.interop.families.names import HuggingFaceFamily
 
-SOME_FAMILIES_HAVE = ("is_decoder", "embedding_size", "num_hidden_groups")
+SOME_FAMILIES_HAVE = (
+    *("is_decoder", "embedding_size", "num_hidden_groups", "classifier_dropout", "qa_dropout", "classifier_pooling"),
+    *BIASES,
+    *ROTATIONS,
+)
 SAID_BY_THE_TYPE = ("family", "pre_norm")
 """Settings of ours that are no key there: model_type says them."""
+MAY_BE_NULL = ("pad_token_id", "intermediate_size")
+"""Settings that are null where they are left out."""
 
 ONLY: dict[str, tuple[Any, ...]] = {
     "model_type": tuple(family.model_type for family in FAMILIES),
@@ -68,10 +74,16 @@ def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Coll
     if "model_type" not in values and not _looks_like_bert(values):
         raise ConfigError(f"{source} has no model_type", 'If it is a BERT, add "model_type": "bert".')
     family = next((family for family in FAMILIES if family.model_type == values.get("model_type")), BERT)
+    try:
+        values = family.read(values)
+    except ConfigError as problem:
+        raise ConfigError(f"{source}: {problem.problem}", problem.remedy) from None
     keys = keys_of(family)
     only = {**ONLY, **family.only}
     for key, value in sorted(values.items(), key=lambda item: item[0] != "model_type"):  # which says most
         if key in ignore or key in INERT or key in family.inert or key in keys.values() or key.startswith("_"):
+            continue
+        if key in family.copies:
             continue
         if key not in only:
             guess = nearest(key, [*keys.values(), *only])
@@ -85,8 +97,14 @@ def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Coll
     said = {
         ours: values[key]
         for ours, key in keys.items()
-        if key in values and (values[key] is not None or ours != "pad_token_id")
+        if key in values and (values[key] is not None or ours not in MAY_BE_NULL)
     }
+    for name, names in family.called.items():
+        ours_by_theirs = {theirs: ours for ours, theirs in names.items()}
+        if name in said:
+            said[name] = ours_by_theirs.get(said[name], said[name])
+    if family.four_times_as_wide and isinstance(hidden := said.get("hidden_size", BertConfig.hidden_size), int):
+        said.setdefault("intermediate_size", 4 * hidden)
     type_says = {"family": family.family, "pre_norm": family.pre_norm}
     try:
         return BertConfig.from_json({**family.sizes, **said, **family.fixed, **type_says})
@@ -100,19 +118,31 @@ def config_to_huggingface(config: BertConfig, architecture: str, *, tied: bool =
     for name, value in family.fixed.items():
         if values[name] != value:
             raise ConfigError(f"{name} is {values[name]}", f"{family.title} always has {value}.")
+    for name, names in family.called.items():
+        if values[name] in names.values():
+            raise ConfigError(
+                f"{name} is {values[name]}", f"{family.title} of transformers means another by that name."
+            )
+        values[name] = names.get(values[name], values[name])
     said = {key: values[ours] for ours, key in keys_of(family).items()}
+    said |= {key: values[ours] for key, ours in family.copies.items()}
+    for task, ours in (("classify", "classifier_dropout"), ("qa", "qa_dropout")):
+        if ours in family.sizes:  # where None would mean that number
+            said[family.renamed.get(ours, ours)] = config.head_dropout(task)
     if "embedding_size" in said:
         said["embedding_size"] = config.embedding_width
     if "num_hidden_groups" in said:
         said["num_hidden_groups"] = config.blocks
-    return {
-        "architectures": [architecture],
-        "model_type": family.model_type,
-        **said,
-        "position_embedding_type": "absolute",
-        "tie_word_embeddings": tied,
-        "dtype": "float32",
-    }
+    return family.write(
+        {
+            "architectures": [architecture],
+            "model_type": family.model_type,
+            **said,
+            "position_embedding_type": "absolute",
+            "tie_word_embeddings": tied,
+            "dtype": "float32",
+        }
+    )
 
 
 def _looks_like_bert(values: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 import bertkit
+from bertkit.config import GPTS
 from bertkit.errors import ModelFolderError, UsageError
 from bertkit.files import atomic_folder, to_json, write_hashes
 from bertkit.interop import safetensors_files
@@ -55,8 +56,8 @@ def load_model(folder: ModelFolder) -> Loaded:
     notes: list[str] = []
     if folder.other_heads:
         notes.append(f"the head of a fine-tuned model was left out: {', '.join(folder.other_heads)}")
-    theirs = _read(sources)
-    if model.mlm is not None and family.bias not in theirs:
+    theirs = _read(sources, family.bias, notes)
+    if model.mlm is not None and family.bias is not None and family.bias not in theirs:
         theirs[family.bias] = torch.zeros(folder.config.vocab_size)
         notes.append("the masked-word head has no bias; zeros are used")
     if family.decoder in theirs:
@@ -67,7 +68,10 @@ def load_model(folder: ModelFolder) -> Loaded:
     ours = model.state_dict()
     for row in family.table(folder.config):
         if row.ours in ours:
-            ours[row.ours] = join(theirs.pop(name) for name in row.theirs)
+            # ModernBERT's masked-word head begins with the same tensors as its pooler
+            shared = row.ours.startswith("pooler.")
+            its = (theirs[name].clone() if shared else theirs.pop(name) for name in row.theirs)
+            ours[row.ours] = join(its, transposed=row.transposed)
     model.load_state_dict(ours, assign=True)
     return Loaded(model.eval(), notes)
 
@@ -123,6 +127,9 @@ def save_model(
     tied = model.mlm is None or model.mlm.decoder is None
     with atomic_folder(path, overwrite=overwrite) as folder:
         config = config_to_huggingface(model.config, architecture, tied=tied)
+        if model.config.family in GPTS:  # transformers has GPT-2's own numbers for them unless they are said
+            ids = {role: tokenizer.backend.token_to_id(tokenizer.specials.get(role, "")) for role in ("bos", "eos")}
+            config |= {f"{role}_token_id": number for role, number in ids.items()}
         if head is not None:
             config.update(head.config)
             for name, content in head.files.items():
@@ -158,7 +165,7 @@ def _check_shapes(folder: ModelFolder, sources: Mapping[str, list[Source]], mode
     for row in folder.family.table(folder.config):
         if row.ours not in shapes:
             continue
-        first, *rest = shapes[row.ours]
+        first, *rest = reversed(shapes[row.ours]) if row.transposed else shapes[row.ours]
         expected = (first // len(row.theirs), *rest)
         for canonical in row.theirs:
             for name, entry in sources.get(canonical, []):
@@ -171,8 +178,9 @@ def _check_shapes(folder: ModelFolder, sources: Mapping[str, list[Source]], mode
                     )
 
 
-def _read(sources: Mapping[str, list[Source]]) -> dict[str, Tensor]:
-    """Read every tensor once, file by file. Two that claim one name must be equal."""
+def _read(sources: Mapping[str, list[Source]], bias: str | None, notes: list[str]) -> dict[str, Tensor]:
+    """Read every tensor once, file by file. Two that claim one name must be equal; but of the masked-word head's bias
+    that of the output layer counts, as in transformers, which computes with it."""
     theirs: dict[str, Tensor] = {}
     by_file: dict[Path, list[tuple[str, str]]] = {}
     for canonical, claims in sources.items():
@@ -184,7 +192,11 @@ def _read(sources: Mapping[str, list[Source]]) -> dict[str, Tensor]:
                 tensor = safetensors_files.read_tensor(tensors, name, file)
                 if canonical in theirs and not torch.equal(theirs[canonical], tensor):
                     both = " and ".join(repr(claim) for claim, _ in sources[canonical])
-                    raise ModelFolderError(f"{file}: {both} should be one tensor and differ")
+                    if canonical != bias:
+                        raise ModelFolderError(f"{file}: {both} should be one tensor and differ")
+                    notes.append(f"{both} should be one tensor and differ; that of the decoder is used")
+                    if not name.endswith("decoder.bias"):
+                        continue
                 theirs[canonical] = tensor
     return theirs
 
@@ -200,7 +212,9 @@ def _named_for(model: Bert, architecture: str, parts: tuple[str, ...] | None) ->
         if name.startswith(("encoder.", *(f"{part}." for part in parts)))
     }
     theirs = family.to_theirs(ours, model.config)
-    if family.decoder in theirs:  # an untied decoder is a whole linear layer there, with the bias a second time
+    if (
+        family.decoder in theirs and family.bias is not None
+    ):  # an untied decoder is a whole linear layer there, with the bias a second time
         theirs[family.decoder.replace("weight", "bias")] = theirs[family.bias].clone()
     return {family.as_written(name, suffix_of(architecture)): tensor for name, tensor in theirs.items()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -9,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from bertkit.config import BertConfig
+from bertkit.config import GPTS, BertConfig
 from bertkit.model.encoder import Encoder
-from bertkit.model.heads import MaskedWordHead, NextSentenceHead, Pooler, ReplacedTokenHead
+from bertkit.model.heads import MaskedWordHead, NextSentenceHead, Pooler, ReplacedTokenHead, WordHead
 
 
 class Bert(nn.Module):
@@ -38,7 +39,8 @@ class Bert(nn.Module):
         self.config = config
         self.encoder = Encoder(config)
         self.pooler = Pooler(config) if pooler else None
-        self.mlm = MaskedWordHead(config, tied=tied) if mlm else None
+        words = WordHead if config.family in GPTS else MaskedWordHead
+        self.mlm = words(config, tied=tied) if mlm else None
         self.nsp = NextSentenceHead(config) if nsp else None
         self.rtd = ReplacedTokenHead(config) if rtd else None
         self.initialise()
@@ -51,17 +53,21 @@ class Bert(nn.Module):
 
     def initialise(self) -> None:
         """As published: weights normal with the config's standard deviation, biases 0, norms the identity, the
-        padding token's embedding 0."""
+        padding token's embedding 0. What the layers of GPT-2 and ModernBERT add is the less at first the more of
+        them there are."""
         deviation = self.config.initializer_range
-        for module in self.modules():
+        for name, module in self.named_modules():
             if isinstance(module, nn.Linear):
-                nn.init.normal_(module.weight, std=deviation)
-                nn.init.zeros_(module.bias)
+                adds = self.config.family in ("gpt2", "modernbert") and name.endswith((".output", ".narrow"))
+                std = deviation / math.sqrt(2 * self.config.num_hidden_layers) if adds else deviation
+                nn.init.normal_(module.weight, std=std)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
             elif isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=deviation)
                 if module.padding_idx is not None:
                     nn.init.zeros_(module.weight[module.padding_idx])
-            elif isinstance(module, MaskedWordHead) and module.decoder is not None:
+            elif isinstance(module, WordHead) and module.decoder is not None:
                 nn.init.normal_(module.decoder, std=deviation)
 
     @property
@@ -75,10 +81,14 @@ class Bert(nn.Module):
 
     def apart(self, weights: Mapping[str, Tensor]) -> dict[str, Bert]:
         """This network with these weights, by the name of the folder it is kept in."""
-        parts = {part: getattr(self, part) is not None for part in ("pooler", "mlm", "nsp", "rtd")}
-        bare = Bert.without_weights(self.config, **parts, tied=self.tied)
+        bare = self.bare(self.config)
         bare.load_state_dict(dict(weights), assign=True)
         return {"model": bare}
+
+    def bare(self, config: BertConfig) -> Bert:
+        """A network with the same parts, without weights."""
+        parts = {part: getattr(self, part) is not None for part in ("pooler", "mlm", "nsp", "rtd")}
+        return Bert.without_weights(config, **parts, tied=self.tied)
 
     @property
     def tied(self) -> bool:

@@ -10,13 +10,16 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from bertkit.config import BertConfig
+from bertkit.model.cache import Cache
 from bertkit.model.layers import (
     Embeddings,
     FeedForward,
     PostNormBlock,
     PreNormBlock,
     SelfAttention,
+    layer_norm,
 )
+from bertkit.model.modern import modern_block
 from bertkit.model.packing import Layout, Padded, pack
 
 
@@ -29,17 +32,19 @@ class EncoderOutput(NamedTuple):
     """If asked for, N of B x H x L x L: in row i, how much token i looks at each token."""
 
 
+def bert_block(config: BertConfig, number: int) -> PostNormBlock:  # noqa: ARG001 - all layers are alike
+    block = PreNormBlock if config.pre_norm else PostNormBlock
+    return block(config, attention=SelfAttention(config), feed_forward=FeedForward(config))
+
+
 class Encoder(nn.Module):
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.embeddings = Embeddings(config)
-        block = PreNormBlock if config.pre_norm else PostNormBlock
-        self.blocks = nn.ModuleList(
-            block(config, attention=SelfAttention(config), feed_forward=FeedForward(config))
-            for _ in range(config.blocks)
-        )
+        block = modern_block if config.family == "modernbert" else bert_block
+        self.blocks = nn.ModuleList(block(config, number) for number in range(config.blocks))
         self.layers = config.num_hidden_layers
-        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps) if config.pre_norm else nn.Identity()
+        self.norm = layer_norm(config) if config.pre_norm else nn.Identity()
         self.causal = config.is_decoder
         self.gradient_checkpointing = False
         """Keep only each block's input for the backward pass and compute the rest again: about a third more
@@ -61,6 +66,8 @@ class Encoder(nn.Module):
         `attention_mask` is nonzero where a token may be looked at: B x L to hide padding, or B x L x L to say
         for each token which ones it may see. All of it 1 is the same as none, and slower. `only`: see `packed`.
         """
+        if position_ids is not None and self.embeddings.position is None:
+            raise ValueError("positions are turned into this model's attention, and count on from 0")
         x_BLD = self.embeddings(input_ids, segment_ids, position_ids)
         if attention_mask is None:
             return self._through_blocks(x_BLD, Padded(None, self.causal), hidden_states, attentions, only)
@@ -88,8 +95,16 @@ class Encoder(nn.Module):
         layout = pack(runs, causal=self.causal, device=x_TD.device)
         return self._through_blocks(x_TD, layout, hidden_states, False, only)
 
+    def continued(self, input_ids: Tensor, cache: Cache, *, only: Tensor | None = None) -> Tensor:
+        """Encode B x L token ids that follow those in `cache`, and keep them there too. `only`: see `packed`."""
+        if not self.causal:
+            raise ValueError("a model that reads in both directions cannot go on with what it has read")
+        positions = cache.begin(input_ids.shape[1], self.layers, input_ids.device)
+        x_BLD = self.embeddings(input_ids, None, positions)
+        return self._through_blocks(x_BLD, cache, False, False, only).last
+
     def _through_blocks(
-        self, x: Tensor, layout: Layout, hidden_states: bool, attentions: bool, only: Tensor | None
+        self, x: Tensor, layout: Layout | Cache, hidden_states: bool, attentions: bool, only: Tensor | None
     ) -> EncoderOutput:
         if only is not None and hidden_states:
             raise ValueError("hidden states are given for all places, not for some")
@@ -97,10 +112,11 @@ class Encoder(nn.Module):
         for number in range(self.layers):
             block = self.blocks[number * len(self.blocks) // self.layers]  # neighbouring layers may share one
             wanted = only if number == self.layers - 1 else None
+            its_layout = layout.layers[number] if isinstance(layout, Cache) else layout
             if self.gradient_checkpointing and self.training:
-                x, map_BHLL = checkpoint(block, x, layout, attentions, wanted, use_reentrant=False)
+                x, map_BHLL = checkpoint(block, x, its_layout, attentions, wanted, use_reentrant=False)
             else:
-                x, map_BHLL = block(x, layout, attentions, wanted)
+                x, map_BHLL = block(x, its_layout, attentions, wanted)
             if hidden_states:
                 states.append(x)
             if attentions:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
-from bertkit.config import require_fields
+from bertkit.config import GPTS, BertConfig, require_fields
 from bertkit.errors import ConfigError
 from bertkit.model.bert import Bert
 from bertkit.model.crf import Crf
@@ -26,6 +26,13 @@ from bertkit.model.layers import Dropout
 READS = ("text", "last", "tokens", "mean")
 DROPS_BEFORE_POOLING = ("roberta", "electra")
 """Families whose classification head begins with dropout."""
+
+
+def needs_pooler(config: BertConfig, reads: str) -> bool:
+    """Whether a head comes after the pooler. ModernBERT's does also where it reads every token, a GPT's never."""
+    if config.family in GPTS:
+        return False
+    return reads in ("text", "last") or (reads == "tokens" and config.family == "modernbert")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +85,8 @@ class LayerMix(nn.Module):
 
 
 class FineTuned(nn.Module):
+    """What a head reads as the text as a whole is the first token, or, in some ModernBERTs, the mean of all."""
+
     dense: nn.Linear
 
     def __init__(self, bert: Bert, shape: HeadShape, *, dropout: float | None = None) -> None:
@@ -91,30 +100,47 @@ class FineTuned(nn.Module):
             else None
         )
         self.dropout = Dropout(config.hidden_dropout_prob if dropout is None else dropout)
+        self.reads_mean = shape.reads == "mean" or (shape.reads == "text" and config.classifier_pooling == "mean")
         self.crf = Crf(shape.outputs) if shape.crf else None
+        self.keeps_tokens = False
+        """Whether a pass in training keeps what the encoder says of every token in `tokens`, for a loss beside the
+        task's."""
+        self.tokens: Tensor | None = None
         if shape.reads == "mean":
             self.dense = nn.Identity()  # type: ignore[assignment]
             return
-        self.dense = nn.Linear(2 * shape.lstm or config.hidden_size, shape.outputs)
+        # without a bias what a GPT says of two orders, added up, is what it says of their vectors added up
+        bias = not (config.family in GPTS and shape.reads == "last")
+        self.dense = nn.Linear(2 * shape.lstm or config.hidden_size, shape.outputs, bias=bias)
         nn.init.normal_(self.dense.weight, std=config.initializer_range)
-        nn.init.zeros_(self.dense.bias)
+        if bias:
+            nn.init.zeros_(self.dense.bias)
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Scores: a row for each sequence, or for each place."""
         x = self._read(inputs)
+        if self.reads_mean:
+            x = inputs.means(x)
         if self.shape.reads == "mean":
-            return inputs.means(x)
-        if self.shape.reads in ("text", "last") and self.bert.pooler is not None and self.lstm is None:
+            return x
+        if self.bert.pooler is not None and self.lstm is None and needs_pooler(self.bert.config, self.shape.reads):
             x = self.bert.pooler.pooled(self.dropout(x) if self.bert.config.family in DROPS_BEFORE_POOLING else x)
         scores: Tensor = self.dense(self.dropout(x))
         return scores
 
     def _read(self, inputs: Inputs) -> Tensor:
         """The vectors that the head is given."""
-        places = {"text": inputs.firsts, "last": inputs.lasts}.get(self.shape.reads)
-        if self.mix is None and self.lstm is None:
+        places = None if self.reads_mean else {"text": inputs.firsts, "last": inputs.lasts}.get(self.shape.reads)
+        keeps_tokens = self.keeps_tokens and self.training
+        if self.mix is None and self.lstm is None and not keeps_tokens:
             return inputs.through(self.bert.encoder, places)
-        x = inputs.through(self.bert.encoder) if self.mix is None else self.mix(inputs.states(self.bert.encoder))
+        if self.mix is None:
+            x = inputs.through(self.bert.encoder)
+        else:
+            states = inputs.states(self.bert.encoder)
+            x = self.mix(states)
+        if keeps_tokens:
+            self.tokens = x if self.mix is None else states[-1]
         x = self._through_lstm(x, inputs)
         return x if places is None else x[places]
 

@@ -7,32 +7,34 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertkit.config import BertConfig
-from bertkit.model.layers import activation
+from bertkit.model.layers import activation, layer_norm
 
-POOLED_BY = {"electra": "gelu", "distilbert": "relu"}
+POOLED_BY = {"electra": "gelu", "distilbert": "relu", "modernbert": "gelu"}
 """The function of the pooler, where it is not BERT's tanh."""
 
 
 class Pooler(nn.Module):
     """A vector for the whole sequence, from the first token's ([CLS]). Where a family has none while it is pretrained,
-    this is the layer that its classification head begins with."""
+    this is the layer that its classification head begins with; ModernBERT's is normalised."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=config.classifier_bias)
         self.activation = activation(POOLED_BY.get(config.family, "tanh"))
+        self.norm = layer_norm(config) if config.family == "modernbert" else nn.Identity()
 
     def forward(self, x_BLD: Tensor) -> Tensor:
         return self.pooled(x_BLD[:, 0])
 
     def pooled(self, first_BD: Tensor) -> Tensor:
         """From the first tokens alone, for those who have them apart."""
-        pooled: Tensor = self.activation(self.dense(first_BD))
+        pooled: Tensor = self.norm(self.activation(self.dense(first_BD)))
         return pooled
 
 
-class MaskedWordHead(nn.Module):
-    """Which word was here? Scores for the whole vocabulary, by likeness to the word embeddings.
+class WordHead(nn.Module):
+    """Which word? Scores for the whole vocabulary, by likeness to the word embeddings. A GPT asks for the next one, and
+    has no more than this.
 
     The output matrix *is* the word embedding, handed in at each call, so there is nothing to keep tied. A few
     checkpoints have one of their own instead: then it is `decoder`.
@@ -40,25 +42,37 @@ class MaskedWordHead(nn.Module):
 
     def __init__(self, config: BertConfig, *, tied: bool = True) -> None:
         super().__init__()
-        width = config.embedding_width
-        self.dense = nn.Linear(config.hidden_size, width)
-        # RoBERTa and ELECTRA have GELU here, whatever is between their layers
-        self.activation = activation("gelu" if config.family in ("roberta", "electra") else config.hidden_act)
-        self.norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
-        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
-        self.decoder = None if tied else nn.Parameter(torch.zeros(config.vocab_size, width))
+        self.bias: nn.Parameter | None = None
+        self.decoder = None if tied else nn.Parameter(torch.zeros(config.vocab_size, config.embedding_width))
 
     def forward(self, x: Tensor, word_embedding: Tensor) -> Tensor:
-        """`x` is any number of D-vectors (... x D): pass only the masked positions where only they matter."""
+        """`x` is any number of D-vectors (... x D): pass only the positions that matter."""
         return F.linear(self.transform(x), self.output_matrix(word_embedding), self.bias)
 
     def transform(self, x: Tensor) -> Tensor:
         """All of the head but the product with the vocabulary, which a loss may do piece by piece."""
-        transformed: Tensor = self.norm(self.activation(self.dense(x)))
-        return transformed
+        return x
 
     def output_matrix(self, word_embedding: Tensor) -> Tensor:
         return word_embedding if self.decoder is None else self.decoder
+
+
+class MaskedWordHead(WordHead):
+    """Which word was here? BERT's head has a layer before the scores, and a bias for each word."""
+
+    def __init__(self, config: BertConfig, *, tied: bool = True) -> None:
+        super().__init__(config, tied=tied)
+        width = config.embedding_width
+        self.dense = nn.Linear(config.hidden_size, width, bias=config.classifier_bias)
+        # these have GELU here, whatever is between their layers
+        always_gelu = config.family in ("roberta", "electra", "modernbert")
+        self.activation = activation("gelu" if always_gelu else config.hidden_act)
+        self.norm = layer_norm(config, width)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def transform(self, x: Tensor) -> Tensor:
+        transformed: Tensor = self.norm(self.activation(self.dense(x)))
+        return transformed
 
 
 class NextSentenceHead(nn.Module):

@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertkit.config import BertConfig
+from bertkit.config import GPTS, BertConfig
+from bertkit.model.cache import LayerCache
 from bertkit.model.packing import Layout, Padded, rows
 
 
@@ -63,19 +64,25 @@ class _CpuDropout(torch.autograd.Function):
         return gradients[0] * factors, None
 
 
+def layer_norm(config: BertConfig, width: int | None = None) -> nn.LayerNorm:
+    return nn.LayerNorm(width or config.hidden_size, eps=config.layer_norm_eps, bias=config.norm_bias)
+
+
 class Embeddings(nn.Module):
     """What enters the encoder: for each token the sum of three learned vectors (which word, which segment, which
-    position), normalised; with pre-norm blocks not, for they do it themselves. Embeddings narrower than the layers
-    (ALBERT, ELECTRA) are widened by a matrix."""
+    position), normalised; with pre-norm blocks mostly not, for they do it themselves, and in a GPT not either.
+    Embeddings narrower than the layers (ALBERT, ELECTRA) are widened by a matrix."""
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         width = config.embedding_width
-        self.word = nn.Embedding(config.vocab_size, width, padding_idx=config.pad_token_id)
+        # a GPT's padding, if it has any, is also the end of a text, of which it is to learn
+        padding = None if config.family in GPTS else config.pad_token_id
+        self.word = nn.Embedding(config.vocab_size, width, padding_idx=padding)
         self.segment = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
-        self.position = nn.Embedding(config.max_position_embeddings, width)
+        self.position = None if config.rotary else nn.Embedding(config.max_position_embeddings, width)
         self.first_position = config.first_position
-        self.norm = nn.Identity() if config.pre_norm else nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.norm = layer_norm(config, width) if config.norms_embeddings else nn.Identity()
         self.dropout = Dropout(config.hidden_dropout_prob)
         self.widen = nn.Linear(width, config.hidden_size) if config.widens_embeddings else nn.Identity()
 
@@ -83,6 +90,8 @@ class Embeddings(nn.Module):
     def begin_with_waves(self, deviation: float) -> None:
         """Let positions begin as sines and cosines (Vaswani et al., 2017) of this standard deviation instead of noise:
         "the word before" is then one rotation for all of them, not something to be learned for each. They learn on."""
+        if self.position is None:
+            raise ValueError("there are no positions to learn")
         count, width = self.position.weight.shape
         rates = torch.exp(-math.log(10_000) * torch.arange((width + 1) // 2) / ((width + 1) // 2))
         angles = torch.arange(count)[:, None] * rates
@@ -96,10 +105,11 @@ class Embeddings(nn.Module):
         if self.segment is not None:
             x = x + (self.segment.weight[0] if segment_ids is None else self.segment(segment_ids))
         first = self.first_position
-        if position_ids is None:
-            x = x + self.position.weight[first : first + input_ids.shape[-1]]
-        else:
-            x = x + self.position(position_ids + first if first else position_ids)
+        if self.position is not None:
+            if position_ids is None:
+                x = x + self.position.weight[first : first + input_ids.shape[-1]]
+            else:
+                x = x + self.position(position_ids + first if first else position_ids)
         normed: Tensor = self.widen(self.dropout(self.norm(x)))
         return normed
 
@@ -108,22 +118,27 @@ class SelfAttention(nn.Module):
     """Every token looks at every token of its sequence, in H ways at once.
 
     Query, key and value come from one matrix product. The fused kernel never forms the attention maps; when
-    they are asked for, the same arithmetic is done step by step.
+    they are asked for, the same arithmetic is done step by step. `positions` is what queries and keys are turned by, if
+    positions are not learned.
     """
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: BertConfig, *, positions: nn.Module | None = None) -> None:
         super().__init__()
         self.heads = config.num_attention_heads
         self.head_size = config.head_size
-        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size)
-        self.output = nn.Linear(config.hidden_size, config.hidden_size)
+        self.qkv = nn.Linear(config.hidden_size, 3 * config.hidden_size, bias=config.attention_bias)
+        self.output = nn.Linear(config.hidden_size, config.hidden_size, bias=config.attention_bias)
+        self.positions = positions or nn.Identity()
         self.map_dropout = Dropout(config.attention_probs_dropout_prob)
 
     def forward(
-        self, x: Tensor, layout: Layout, want_map: bool, only: Tensor | None = None
+        self, x: Tensor, layout: Layout | LayerCache, want_map: bool, only: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """`only`: the places that are wanted, if not all are."""
         qkv = self.qkv(x)
+        if isinstance(layout, LayerCache):
+            mixed = self._mix_with_earlier(qkv, layout)
+            return self.output(mixed if only is None else rows(mixed, only)), None
         if isinstance(layout, Padded):
             mixed, map_BHLL = self._mix(qkv, layout.mask, layout.causal, want_map)
             return self.output(mixed if only is None else rows(mixed, only)), map_BHLL
@@ -142,6 +157,7 @@ class SelfAttention(nn.Module):
         """B x L x 3D to B x L x D: for each token and head, the values of the tokens it looks at, weighted."""
         batch, length, _ = qkv.shape
         q_BHLK, k_BHLK, v_BHLK = qkv.view(batch, length, 3, self.heads, self.head_size).permute(2, 0, 3, 1, 4)
+        q_BHLK, k_BHLK = self.positions(q_BHLK), self.positions(k_BHLK)
         drops = self.training and self.map_dropout.p > 0
         if mask is not None:
             mask = mask.to(qkv.dtype)  # torch's kernel reads a mask of another type as if it were of this one
@@ -165,14 +181,32 @@ class SelfAttention(nn.Module):
         mixed = mixed.transpose(1, 2).reshape(batch, length, self.heads * self.head_size)
         return mixed, map_BHLL if want_map else None
 
+    def _mix_with_earlier(self, qkv: Tensor, earlier: LayerCache) -> Tensor:
+        """The same for tokens that also look at those read before them, which need not be computed again."""
+        batch, length, _ = qkv.shape
+        qkv_3BHLK = qkv.view(batch, length, 3, self.heads, self.head_size).permute(2, 0, 3, 1, 4)
+        k_BHLK, v_BHLK = earlier.extended(qkv_3BHLK[1:])
+        mask = earlier.cache.mask
+        mixed = F.scaled_dot_product_attention(
+            qkv_3BHLK[0],
+            k_BHLK,
+            v_BHLK,
+            attn_mask=None if mask is None else mask.to(qkv.dtype),
+            is_causal=earlier.cache.causal,
+        )
+        return mixed.transpose(1, 2).reshape(batch, length, self.heads * self.head_size)
+
 
 class FeedForward(nn.Module):
     """Each token on its own: widen to F, bend, narrow back to D."""
 
+    widths = 1
+    """How many times F it is widened to."""
+
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.widen = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.narrow = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.widen = nn.Linear(config.hidden_size, self.widths * config.intermediate_size, bias=config.mlp_bias)
+        self.narrow = nn.Linear(config.intermediate_size, config.hidden_size, bias=config.mlp_bias)
         self.activation = activation(config.hidden_act)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -186,13 +220,13 @@ class PostNormBlock(nn.Module):
     def __init__(self, config: BertConfig, *, attention: SelfAttention, feed_forward: FeedForward) -> None:
         super().__init__()
         self.attention = attention
-        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.attention_norm: nn.Module = layer_norm(config)
         self.feed_forward = feed_forward
-        self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.feed_forward_norm = layer_norm(config)
         self.dropout = Dropout(config.hidden_dropout_prob)
 
     def forward(
-        self, x: Tensor, layout: Layout, want_map: bool, only: Tensor | None = None
+        self, x: Tensor, layout: Layout | LayerCache, want_map: bool, only: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         """`only`: the places whose vectors are wanted, if not all are. They look at all of `x` as ever, but what comes
         after attention, most of the work, is done for them alone."""
@@ -208,7 +242,7 @@ class PreNormBlock(PostNormBlock):
     is then a plain sum, which bears a higher learning rate; it is normalised once more after the last block."""
 
     def forward(
-        self, x: Tensor, layout: Layout, want_map: bool, only: Tensor | None = None
+        self, x: Tensor, layout: Layout | LayerCache, want_map: bool, only: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         attended, map_BHLL = self.attention(self.attention_norm(x), layout, want_map, only)
         x = x if only is None else rows(x, only)

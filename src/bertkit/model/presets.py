@@ -71,6 +71,7 @@ ALBERT = {
     "hidden_act": "gelu_new",
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
+    "classifier_dropout": 0.1,
 }
 """Lan et al., "ALBERT" (2019), version 2, which has no dropout."""
 
@@ -97,6 +98,57 @@ def electra_generator(discriminator: BertConfig, ratio: float) -> BertConfig:
     )
 
 
+GPT = {
+    "family": "gpt",
+    "vocab_size": 40478,
+    "type_vocab_size": 0,
+    "hidden_act": "gelu_new",
+    "layer_norm_eps": 1e-5,
+    "pad_token_id": None,
+    "is_decoder": True,
+}
+"""Radford et al., "Improving Language Understanding by Generative Pre-Training" (2018)."""
+
+GPT2 = {**GPT, "family": "gpt2", "vocab_size": 50257, "max_position_embeddings": 1024, "pre_norm": True}
+"""Radford et al., "Language Models are Unsupervised Multitask Learners" (2019)."""
+
+
+def gpt(layers: int, hidden: int) -> Callable[..., BertConfig]:
+    return lambda **changes: _sized(layers, hidden, {**GPT, **changes})
+
+
+def gpt2(layers: int, hidden: int) -> Callable[..., BertConfig]:
+    return lambda **changes: _sized(layers, hidden, {**GPT2, **changes})
+
+
+MODERNBERT = {
+    "family": "modernbert",
+    "vocab_size": 50368,
+    "pad_token_id": 50283,
+    "max_position_embeddings": 8192,
+    "type_vocab_size": 0,
+    "layer_norm_eps": 1e-5,
+    "pre_norm": True,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "classifier_dropout": 0.0,
+    "attention_bias": False,
+    "mlp_bias": False,
+    "norm_bias": False,
+    "classifier_bias": False,
+    "classifier_pooling": "mean",
+    "global_attn_every_n_layers": 3,
+    "local_attention": 128,
+    "global_rope_theta": 160_000.0,
+    "local_rope_theta": 10_000.0,
+}
+"""Warner et al., "Smarter, Better, Faster, Longer" (2024)."""
+
+
+def modernbert(layers: int, hidden: int, intermediate: int) -> Callable[..., BertConfig]:
+    return lambda **changes: _sized(layers, hidden, {**MODERNBERT, "intermediate_size": intermediate, **changes})
+
+
 PRESETS: dict[str, Callable[..., BertConfig]] = {
     "bert-tiny": bert_tiny,
     "bert-mini": bert_mini,
@@ -119,4 +171,17 @@ PRESETS: dict[str, Callable[..., BertConfig]] = {
     "electra-small": electra(12, 256, embedding_size=128),
     "electra-base": electra(12, 768),
     "electra-large": electra(24, 1024),
+    "gpt-tiny": gpt(2, 128),
+    "gpt-mini": gpt(4, 256),
+    "gpt": gpt(12, 768),
+    "gpt2-tiny": gpt2(2, 128),
+    "gpt2-mini": gpt2(4, 256),
+    "gpt2": gpt2(12, 768),
+    "gpt2-medium": gpt2(24, 1024),
+    "gpt2-large": gpt2(36, 1280),
+    "gpt2-xl": gpt2(48, 1600),
+    "modernbert-tiny": modernbert(2, 128, 320),
+    "modernbert-mini": modernbert(4, 256, 640),
+    "modernbert-base": modernbert(22, 768, 1152),
+    "modernbert-large": modernbert(28, 1024, 2624),
 }

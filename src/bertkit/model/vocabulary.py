@@ -42,14 +42,8 @@ def fit_vocabulary(model: Bert, old: Tokenizer, new: Tokenizer) -> Fitted:
             "Tokenizer and model do not belong together: bring the files that do.",
         )
     origins = trace(old, new)
-    fitted = Bert.without_weights(
-        replace(model.config, vocab_size=new.vocab_size, pad_token_id=new.pad_id),
-        pooler=model.pooler is not None,
-        mlm=model.mlm is not None,
-        nsp=model.nsp is not None,
-        rtd=model.rtd is not None,
-        tied=model.mlm is None or model.mlm.decoder is None,
-    )
+    pad_id = new.pad_id if "pad" in new.specials else None
+    fitted = model.bare(replace(model.config, vocab_size=new.vocab_size, pad_token_id=pad_id))
     ordinary = [number for number in old.ordinary_ids if not _PLACEHOLDER.fullmatch(old.token(number))]
     tensors = {
         name: _rows(tensor, origins, ordinary, new.vocab_size) if name in WITH_A_ROW_FOR_EACH_TOKEN else tensor.clone()
@@ -59,6 +53,22 @@ def fit_vocabulary(model: Bert, old: Tokenizer, new: Tokenizer) -> Fitted:
     fitted.train(model.training)
     fitted.encoder.gradient_checkpointing = model.encoder.gradient_checkpointing
     return Fitted(fitted, len(origins.kept), len(origins.pieces), len(origins.unknown))
+
+
+def with_task_tokens(model: Bert, old: Tokenizer, new: Tokenizer) -> Bert:
+    """The model for a tokenizer that has got tokens to stand around texts. What these mean is not known yet, so they
+    begin as random vectors, different from each other."""
+    size = max(model.config.vocab_size, new.vocab_size)
+    fresh = sorted(set(new.backend.get_vocab().values()) - set(old.backend.get_vocab().values()))
+    tensors = dict(model.state_dict())
+    for name in tensors.keys() & set(WITH_A_ROW_FOR_EACH_TOKEN):
+        known = tensors[name]
+        tensors[name] = known.new_zeros(size, *known.shape[1:])
+        tensors[name][: len(known)] = known
+        tensors[name][fresh] = torch.randn(len(fresh), *known.shape[1:]) * model.config.initializer_range
+    fitted = model.bare(replace(model.config, vocab_size=size, pad_token_id=new.pad_id))
+    fitted.load_state_dict(tensors, assign=True)
+    return fitted.train(model.training)
 
 
 def match_vocabulary(

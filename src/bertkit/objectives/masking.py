@@ -4,7 +4,7 @@
 model can never be sure which words it is asked for. Tokens are chosen one by one, or as whole words, or as runs of
 words, whose length is geometric (spans, SpanBERT) or 1 to 3, a run of n being drawn 1/n as often as one word (n-grams,
 ALBERT); in all of them each token is replaced by the same rule. Every draw is a function of a key, so a sample is
-masked in the same way by whoever asks, and in another way in each epoch.
+masked in the same way by whoever asks, and in another way in each epoch; or, with `copies`, only so many ways.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ class Masking:
     span_end: float = 0.2
     """A span ends after each word with this probability (geometric, mean 3.8 with the limit, as in SpanBERT)."""
     longest_ngram: int = 3
+    copies: int = 0
+    """0: samples are masked anew in each epoch (dynamic, RoBERTa). Otherwise (static) the corpus is there in so many
+    copies, each masked once, and after as many epochs they come again; the first BERT had 10."""
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
@@ -50,6 +53,12 @@ class Masking:
             )
         if min(self.longest_span, self.longest_ngram) < 1 or not 0 < self.span_end <= 1:
             raise UsageError(f"spans of up to {self.longest_span} words that end with {self.span_end}")
+        if self.copies < 0:
+            raise UsageError(f"{self.copies} copies of the masks", "Give 1 or more, or 0 for new ones in each epoch.")
+
+    def epoch_of_draw(self, epoch: int) -> int:
+        """The epoch whose samples and masks an epoch has."""
+        return epoch % self.copies if self.copies else epoch
 
 
 def shares_of(text: str) -> dict[str, float]:

@@ -91,7 +91,7 @@ class _CrossEntropy(torch.autograd.Function):
         ctx: Any,
         x_MD: Tensor,
         matrix_VD: Tensor,
-        bias_V: Tensor,
+        bias_V: Tensor | None,
         labels_M: Tensor,
         draws_M: Tensor | None,
         backward_too: bool,
@@ -99,10 +99,13 @@ class _CrossEntropy(torch.autograd.Function):
         total, right = x_MD.new_zeros(()), labels_M.new_zeros(())
         guesses = torch.empty_like(labels_M)
         if backward_too:
-            d_x, d_matrix, d_bias = torch.empty_like(x_MD), torch.empty_like(matrix_VD), torch.zeros_like(bias_V)
+            d_x, d_matrix = torch.empty_like(x_MD), torch.empty_like(matrix_VD)
+            d_bias = None if bias_V is None else torch.zeros_like(bias_V)
         for start in range(0, len(x_MD), PLACES_AT_ONCE):
             x, labels = x_MD[start : start + PLACES_AT_ONCE], labels_M[start : start + PLACES_AT_ONCE][None, :]
-            scores = torch.mm(matrix_VD, x.t().contiguous()).add_(bias_V[:, None])
+            scores = torch.mm(matrix_VD, x.t().contiguous())
+            if bias_V is not None:
+                scores.add_(bias_V[:, None])
             highest = scores.amax(0, keepdim=True)
             wanted = scores.gather(0, labels)
             right += (wanted == highest).sum()
@@ -116,7 +119,8 @@ class _CrossEntropy(torch.autograd.Function):
                 d_scores = powers.div_(sums).scatter_add_(0, labels, torch.full_like(wanted, -1.0))
                 torch.mm(d_scores.t(), matrix_VD, out=d_x[start : start + PLACES_AT_ONCE])
                 d_matrix.addmm_(d_scores, x, beta=1 if start else 0)  # 0: what was there does not count
-                d_bias += d_scores.sum(1)
+                if d_bias is not None:
+                    d_bias += d_scores.sum(1)
         if backward_too:
             ctx.save_for_backward(d_x, d_matrix, d_bias)
         ctx.mark_non_differentiable(right, guesses)
@@ -126,4 +130,5 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         d_x, d_matrix, d_bias = ctx.saved_tensors
         scale = gradients[0]
-        return d_x.mul_(scale), d_matrix.mul_(scale), d_bias.mul_(scale), None, None, None
+        d_bias = None if d_bias is None else d_bias.mul_(scale)
+        return d_x.mul_(scale), d_matrix.mul_(scale), d_bias, None, None, None

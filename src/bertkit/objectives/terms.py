@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-IN_WORDS = {"mlm": "masked words", "nsp": "next sentences", "sop": "sentence order", "rtd": "replaced tokens"}
+IN_WORDS = {
+    "mlm": "masked words",
+    "clm": "next words",
+    "nsp": "next sentences",
+    "sop": "sentence order",
+    "rtd": "replaced tokens",
+}
 """What the model is asked by each term of a loss."""
 
 
@@ -25,6 +31,11 @@ class Term:
     """How many of them the model answers as it should."""
     weight: float = 1.0
     """How much its mean counts in the loss."""
+
+
+def word_loss(facts: Mapping[str, Any]) -> float:
+    """The loss of the words that the model was asked for, masked or next: of which perplexity is the power."""
+    return float(facts["clm_loss"] if "clm_loss" in facts else facts["mlm_loss"])
 
 
 def answered_right(facts: Mapping[str, Any]) -> str:

@@ -145,7 +145,10 @@ def draw_comparison(
 def _validation_line(run: Path | Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
     if isinstance(run, Path):
         history = History(run)
-        seconds, loss = history.seconds_at(history.validations["step"]), history.validations["mlm_loss"]
+        seconds, loss = (
+            history.seconds_at(history.validations["step"]),
+            history.validations[f"{history.about_words}_loss"],
+        )
     else:
         pairs = np.array(run, dtype=np.float64).reshape(-1, 2)
         seconds, loss = pairs[:, 0], pairs[:, 1]
@@ -154,14 +157,14 @@ def _validation_line(run: Path | Sequence[tuple[float, float]]) -> tuple[Floats,
 
 
 def _loss_by_tokens(axes: Axes, history: History) -> None:
-    axes.set_title("Loss of masked words, by tokens")
+    axes.set_title(f"Loss of {IN_WORDS[history.about_words]}, by tokens")
     _loss(axes, history, history.tokens_at)
     token_axis(axes)
 
 
 def _loss_by_time(axes: Axes, history: History) -> None:
     unit, scale = time_unit(history.seconds)
-    axes.set_title(f"Loss of masked words, by {unit}")
+    axes.set_title(f"Loss of {IN_WORDS[history.about_words]}, by {unit}")
     if len(history.times):
         _loss(axes, history, lambda steps: history.seconds_at(steps) / scale)
     else:
@@ -170,7 +173,8 @@ def _loss_by_time(axes: Axes, history: History) -> None:
 
 
 def _loss(axes: Axes, history: History, place: Callable[[Floats], Floats]) -> None:
-    training, validation = history.steps["mlm_loss"], history.validations["mlm_loss"]
+    name = f"{history.about_words}_loss"
+    training, validation = history.steps[name], history.validations[name]
     _trend(axes, place(history.steps["step"]), training, "blue", "training")
     _points(axes, place(history.validations["step"]), validation, "orange", "validation")
     marked = any(event["event"] in MARKS for event in history.events)
@@ -181,7 +185,7 @@ def _loss(axes: Axes, history: History, place: Callable[[Floats], Floats]) -> No
 
 def _accuracy(axes: Axes, history: History) -> None:
     axes.set_title("Accuracy")
-    colours = {"mlm": "blue", "nsp": "orange", "sop": "orange", "rtd": "green"}
+    colours = {"mlm": "blue", "clm": "blue", "nsp": "orange", "sop": "orange", "rtd": "green"}
     for key, colour, name in ((f"{term}_accuracy", colour, IN_WORDS[term]) for term, colour in colours.items()):
         training, validation = history.steps[key], history.validations[key]
         seen = np.isfinite(validation).any()

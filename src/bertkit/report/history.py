@@ -53,6 +53,12 @@ class History:
         self.guesses = [record for record in log if record.get("kind") == "guesses"]
 
     @property
+    def about_words(self) -> str:
+        """The term of the loss that is about words: masked ones, or the next."""
+        asked = (*self.steps.records[-1:], *self.validations.records[-1:])
+        return "clm" if any("clm_loss" in record for record in asked) else "mlm"
+
+    @property
     def seconds(self) -> float:
         return float(np.nanmax(self.times["seconds"], initial=0.0))
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from bertkit.files import atomic_file, read_json
+from bertkit.objectives.terms import IN_WORDS
 from bertkit.report.curves import draw_curves, short_count, svg_panels
 from bertkit.report.elements import Markup, card, element, table_of, whole_page
 from bertkit.report.history import Floats, History
@@ -73,14 +74,15 @@ def _header(name: str, facts: Mapping[str, Any], history: History) -> Markup:
 def _figures(history: History) -> Markup:
     """The headline figures; what a run has not got is left out."""
     steps, validations, times = history.steps, history.validations, history.times
-    loss, speed, share = validations["mlm_loss"], times["tokens_per_second"], times["share_of_peak"]
+    loss, speed, share = validations[f"{history.about_words}_loss"], times["tokens_per_second"], times["share_of_peak"]
     figures: list[tuple[str, float | None, Callable[[float], str], str]] = [
         ("steps", _last(steps["step"]), "{:,.0f}".format, ""),
         ("tokens seen", _last(steps["tokens"]), short_count, ""),
         ("training time", history.seconds or None, duration, ""),
-        ("validation loss", _last(loss), "{:.3f}".format, _best(history) or "masked words"),
+        ("validation loss", _last(loss), "{:.3f}".format, _best(history) or IN_WORDS[history.about_words]),
         ("perplexity", _last(validations["perplexity"]), "{:.4g}".format, ""),
         ("masked words right", _last(validations["mlm_accuracy"]), "{:.1%}".format, ""),
+        ("next words right", _last(validations["clm_accuracy"]), "{:.1%}".format, ""),
         ("next sentences right", _last(validations["nsp_accuracy"]), "{:.1%}".format, ""),
         ("sentence order right", _last(validations["sop_accuracy"]), "{:.1%}".format, ""),
         ("replaced tokens told", _last(validations["rtd_accuracy"]), "{:.1%}".format, ""),
@@ -102,7 +104,7 @@ def _figures(history: History) -> Markup:
 
 def _best(history: History) -> str:
     """Said only where the last validation is not the best one."""
-    loss = history.validations["mlm_loss"]
+    loss = history.validations[f"{history.about_words}_loss"]
     if not np.isfinite(loss).any() or np.nanargmin(loss) == len(loss) - 1:
         return ""
     at = int(np.nanargmin(loss))

@@ -54,7 +54,6 @@ class MultipleChoice(Task[ChoiceExample]):
 
     name: ClassVar[str] = "choice"
     architecture: ClassVar[str] = "BertForMultipleChoice"
-    pooler: ClassVar[bool] = True
 
     @classmethod
     def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[ChoiceExample]:
@@ -199,11 +198,11 @@ def _find_columns(table: Table, rows: Sequence[Row], reading: Reading, notes: li
         premise, endings, right = _by_content(table, rows)
     if premise is None or not endings or (reading.labelled and right is None):
         lacking = (
-            "beginning (--text)"
+            "beginning (--text-column)"
             if premise is None
             else "endings (--endings a,b,c)"
             if not endings
-            else "right ending (--label)"
+            else "right ending (--label-column)"
         )
         usual = PREMISES if premise is None else LISTS if not endings else ANSWERS
         hint = next((hint for name in usual if (hint := nearest(name, table.columns))), "")

@@ -18,8 +18,7 @@ from torch import Tensor
 from bertkit.errors import InputError, nearest, shortened
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.texts import TextExample, in_order, label_of, read_examples, require_pairs, shown_text
-from bertkit.tasks.encoding import check_policy, encode_texts
+from bertkit.tasks.data.texts import TextExample, in_order, label_of, read_examples, shown_text
 from bertkit.tasks.scores import classification_scores, multi_label_scores
 from bertkit.tasks.task import Features, Mistake, Reading, TaskBatch, Unit
 from bertkit.tasks.text_task import TextTask
@@ -42,12 +41,12 @@ class Classify(TextTask):
     weights: tuple[float, ...] | None = None
     """Of each class in the loss: rare ones may count more."""
     pairs: bool | None = None
-    """Whether texts come in pairs; None where nobody knows."""
+    both_orders: bool = False
 
     name: ClassVar[str] = "classify"
 
     def __post_init__(self) -> None:
-        check_policy(self.long)
+        super().__post_init__()
         if len(self.classes) < (1 if self.multi_label else 2):
             raise InputError(
                 f"there is only one label in the training data, {self.classes[0]!r}" if self.classes else "no labels",
@@ -128,26 +127,25 @@ class Classify(TextTask):
         return "multi_label_classification" if self.multi_label else "single_label_classification"
 
     def encode(self, examples: Sequence[TextExample], tokenizer: Tokenizer) -> list[Unit]:
-        require_pairs(examples, self.pairs)
         number_of = {name: number for number, name in enumerate(self.classes)}
-        found = encode_texts(examples, tokenizer, max_length=self.max_length, long=self.long)
         encoded = []
-        for example, parts in zip(examples, found, strict=True):
+        for example, parts in zip(examples, self.sequences(examples, tokenizer), strict=True):
             labels = [] if example.right is None else _as_labels(example.right, self.multi_label)
             about = [number_of[label] for label in labels if label in number_of]
             encoded.append([each._replace(about=about) for each in parts])
         return encoded
 
     def targets(self, features: Sequence[Features], numbers: Sequence[int], firsts: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        judged = self.judged(features, numbers)
         if not self.multi_label:
-            return {"labels": torch.tensor([each.about[0] for each in features])}
-        hot = torch.zeros(len(features), len(self.classes))
-        for row, each in enumerate(features):
+            return {"labels": torch.tensor([each.about[0] for each in judged])}
+        hot = torch.zeros(len(judged), len(self.classes))
+        for row, each in enumerate(judged):
             hot[row, each.about] = 1
         return {"labels": hot}
 
     def term(self, model: FineTuned, batch: TaskBatch) -> Term:
-        scores, labels = model(batch), batch.targets["labels"]
+        scores, labels = self.added(model(batch), batch), batch.targets["labels"]
         weights = None if self.weights is None else scores.new_tensor(self.weights)
         if self.multi_label:
             total = F.binary_cross_entropy_with_logits(scores, labels, pos_weight=weights, reduction="sum")
@@ -163,8 +161,8 @@ class Classify(TextTask):
         scores: Sequence[Tensor],
         model: FineTuned,  # noqa: ARG002
     ) -> dict[str, Any]:
-        mean = torch.stack(list(scores)).double()
-        chances = mean.sigmoid().mean(0) if self.multi_label else mean.softmax(1).mean(0)
+        rows = self.together(scores)
+        chances = rows.sigmoid().mean(0) if self.multi_label else rows.softmax(1).mean(0)
         shown = dict(zip(self.classes, chances.tolist(), strict=True))
         if self.multi_label:
             return {"labels": [name for name in self.classes if shown[name] >= THRESHOLD], "probabilities": shown}

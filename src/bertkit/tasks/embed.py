@@ -49,7 +49,6 @@ class Embed(Task[PairExample]):
 
     name: ClassVar[str] = "embed"
     architecture: ClassVar[str] = "BertModel"
-    pooler: ClassVar[bool] = False
     whole_batches: ClassVar[bool] = True
     has_head: ClassVar[bool] = False
     answers_untrained: ClassVar[bool] = True

@@ -22,22 +22,22 @@ def check_policy(long: str) -> None:
 
 
 def pieces_of(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[list[int]]:
-    """The ids of each text without [CLS] and [SEP]."""
+    """The ids of each text without its frame."""
+    before, after = len(tokenizer.frame.start), len(tokenizer.frame.end)
     for start in range(0, len(texts), TEXTS_AT_ONCE):
         for ids in tokenizer.encode_ids(texts[start : start + TEXTS_AT_ONCE]):
-            yield ids[1:-1]
+            yield ids[before : len(ids) - after]
 
 
 def framed(first: Sequence[int], second: Sequence[int] | None, tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     """[CLS] A [SEP], or [CLS] A [SEP] B [SEP] with segments 0 and 1, or what the family has in their place."""
-    family = tokenizer.family
-    ids = [tokenizer.cls_id, *first, tokenizer.sep_id]
-    segments = [0] * len(ids)
-    if second is not None:
-        between = [tokenizer.sep_id] * (family.between_texts - 1)
-        ids += [*between, *second, tokenizer.sep_id]
-        segments += [family.second_segment] * (len(between) + len(second) + 1)
-    return ids, segments
+    start, between, end = tokenizer.frame
+    if second is None:
+        ids = [*start, *first, *end]
+        return ids, [0] * len(ids)
+    ids = [*start, *first, *between, *second, *end]
+    of_second = len(second) + len(end)
+    return ids, [0] * (len(ids) - of_second) + [tokenizer.family.second_segment] * of_second
 
 
 def encode_texts(
@@ -48,7 +48,7 @@ def encode_texts(
     seconds = pieces_of([example.pair for example in examples if example.pair is not None], tokenizer)
     for example, first in zip(examples, firsts, strict=True):
         second = None if example.pair is None else next(seconds)
-        length = len(first) + len(second or ()) + tokenizer.family.frame_size(pair=second is not None)
+        length = len(first) + len(second or ()) + tokenizer.frame.size(pair=second is not None)
         if long == "error" and length > max_length:
             raise InputError(
                 f"{example.place}: {length:,} tokens, and the model reads {max_length}",
@@ -62,7 +62,7 @@ def fitted(
 ) -> list[Features]:
     """One sequence if it fits; else what the policy says. Of a pair, what does not fit is taken from the longer text,
     and windows go over the longer one with the other beside each: its two ends, if it alone would fill half of them."""
-    room = max_length - tokenizer.family.frame_size(pair=second is not None)
+    room = max_length - tokenizer.frame.size(pair=second is not None)
     if len(first) + len(second or ()) <= room:
         return [Features(*framed(first, second, tokenizer))]
     whole = long == "windows"

@@ -72,7 +72,6 @@ class Qa(Task[QaExample]):
 
     name: ClassVar[str] = "qa"
     architecture: ClassVar[str] = "BertForQuestionAnswering"
-    pooler: ClassVar[bool] = False
     usual_length: ClassVar[int] = 384
     head_name: ClassVar[str] = "qa_outputs"
     may_be_told: ClassVar[tuple[str, ...]] = ("no_answer",)
@@ -147,7 +146,7 @@ class Qa(Task[QaExample]):
         ]
 
     def _windows(self, example: QaExample, question: list[int], passage: Passage, tokenizer: Tokenizer) -> Unit:
-        room = self.max_length - tokenizer.family.frame_size(pair=True)
+        room = self.max_length - tokenizer.frame.size(pair=True)
         whole = len(question)
         question = self._fitted(question, room, example)
         size = room - len(question)
@@ -155,7 +154,7 @@ class Qa(Task[QaExample]):
         found = []
         for start, stop, _, _ in windows(len(passage.ids), size, context=min(-(-self.stride // 2), size // 4)):
             ids, segments = framed(question, passage.ids[start:stop], tokenizer)
-            before = len(question) + tokenizer.family.frame_size(pair=True) - 1
+            before = len(question) + tokenizer.frame.size(pair=True) - len(tokenizer.frame.end)
             inside = answer is not None and start <= answer[0] and answer[1] < stop
             target = (answer[0] - start + before, answer[1] - start + before) if answer and inside else (0, 0)
             about = PartOfPassage(passage.spans, start, stop, before, target, whole - len(question))

@@ -14,8 +14,7 @@ from torch import Tensor
 from bertkit.errors import InputError, shortened
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.texts import TextExample, read_examples, require_pairs, shown_text
-from bertkit.tasks.encoding import check_policy, encode_texts
+from bertkit.tasks.data.texts import TextExample, read_examples, shown_text
 from bertkit.tasks.scores import centred, correlation, regression_scores
 from bertkit.tasks.task import Features, Mistake, Reading, TaskBatch, Unit
 from bertkit.tasks.text_task import TextTask
@@ -28,18 +27,16 @@ LARGEST = 1e30
 @dataclass(frozen=True, kw_only=True)
 class Regress(TextTask):
     """While it is trained, the head learns numbers of mean 0 and deviation 1, which suits any scale. In the end the
-    scale becomes part of the head."""
+    scale becomes part of the head, where it has a bias."""
 
     mean: float = 0.0
     deviation: float = 1.0
     max_length: int = 512
     long: str = "head-tail"
     pairs: bool | None = None
+    both_orders: bool = False
 
     name: ClassVar[str] = "regress"
-
-    def __post_init__(self) -> None:
-        check_policy(self.long)
 
     @classmethod
     def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[TextExample]:
@@ -52,7 +49,7 @@ class Regress(TextTask):
         if not deviation:
             raise InputError(
                 f"{examples[0].place}: every score in the training data is {numbers[0]:g}",
-                "Is that the right column? Name it with --score.",
+                "Is that the right column? Name it with --score-column.",
             )
         return cls(mean=statistics.fmean(numbers), deviation=deviation, pairs=examples[0].pair is not None, **options)
 
@@ -82,19 +79,18 @@ class Regress(TextTask):
         return "regression"
 
     def encode(self, examples: Sequence[TextExample], tokenizer: Tokenizer) -> list[Unit]:
-        require_pairs(examples, self.pairs)
-        found = encode_texts(examples, tokenizer, max_length=self.max_length, long=self.long)
         return [
             [each._replace(about=example.right) for each in parts]
-            for example, parts in zip(examples, found, strict=True)
+            for example, parts in zip(examples, self.sequences(examples, tokenizer), strict=True)
         ]
 
     def targets(self, features: Sequence[Features], numbers: Sequence[int], firsts: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
-        return {"scores": torch.tensor([(each.about - self.mean) / self.deviation for each in features])}
+        right = [(each.about - self.mean) / self.deviation for each in self.judged(features, numbers)]
+        return {"scores": torch.tensor(right)}
 
     def term(self, model: FineTuned, batch: TaskBatch) -> Term:
         """Squared errors. An answer that is off by less than a quarter of a deviation counts as right."""
-        errors = model(batch)[:, 0] - batch.targets["scores"]
+        errors = self.added(model(batch), batch)[:, 0] - batch.targets["scores"]
         return Term(errors.square().sum(), len(errors), (errors.detach().abs() < 0.25).sum())
 
     def answer(
@@ -104,10 +100,12 @@ class Regress(TextTask):
         scores: Sequence[Tensor],
         model: FineTuned,  # noqa: ARG002
     ) -> dict[str, Any]:
-        value = torch.stack(list(scores)).double().mean()
+        value = self.together(scores).mean()
         return {"score": float(value) * self.deviation + self.mean}
 
     def finished(self, model: FineTuned) -> Self:
+        if "dense.bias" not in model.head_tensors():  # a GPT's head has no place for the mean
+            return self
         with torch.no_grad():
             model.dense.weight.mul_(self.deviation)
             model.dense.bias.mul_(self.deviation).add_(self.mean)

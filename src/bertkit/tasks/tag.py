@@ -40,7 +40,6 @@ class Tag(Task[TagExample]):
 
     name: ClassVar[str] = "tag"
     architecture: ClassVar[str] = "BertForTokenClassification"
-    pooler: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.scheme not in (IOB2, PLAIN):

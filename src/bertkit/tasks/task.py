@@ -102,8 +102,6 @@ class Task(ABC, Generic[E]):
     name: ClassVar[str]
     architecture: ClassVar[str]
     """The class of transformers that has the same head."""
-    pooler: ClassVar[bool]
-    """Whether the head reads the pooled vector."""
     max_length: int
     usual_length: ClassVar[int] = 512
     """So many tokens are read at once unless the user says otherwise, or the model can read fewer."""

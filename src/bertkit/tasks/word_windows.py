@@ -80,13 +80,14 @@ def _with_context(edges: Sequence[int], left: int, right: int, window: Window, r
 def framed_windows(
     pieces: Sequence[Sequence[int]], tokenizer: Tokenizer, max_length: int
 ) -> Iterator[tuple[list[int], WindowOfWords]]:
-    """Token ids with [CLS] and [SEP], and what they are of the sentence. Of a word that is longer than a window its
+    """Token ids with their frame, and what they are of the sentence. Of a word that is longer than a window its
     first pieces are read."""
-    room = max_length - 2
+    start, _, end = tokenizer.frame
+    room = max_length - tokenizer.frame.size(pair=False)
     fitting = [list(its[:room]) for its in pieces]
     for window in windows_of_words([len(its) for its in fitting], room):
         words = fitting[window.start : window.stop]
-        ids = [tokenizer.cls_id, *(piece for word in words for piece in word), tokenizer.sep_id]
-        places = tuple(accumulate(map(len, words[:-1]), initial=1)) if words else ()
+        ids = [*start, *(piece for word in words for piece in word), *end]
+        places = tuple(accumulate(map(len, words[:-1]), initial=len(start))) if words else ()
         before, own = window.core_start - window.start, window.core_stop - window.core_start
         yield ids, WindowOfWords(window.core_start, places, before, own)

@@ -15,7 +15,7 @@ import tokenizers
 from tokenizers import models, pre_tokenizers
 
 from bertkit.errors import InputError, UsageError, shortened
-from bertkit.text.families import WORD_START
+from bertkit.text.families import WORD_START, Family, bpe
 
 _UNKNOWN_PENALTY = 10.0
 """What the library takes off the lowest score for a character that is in no piece."""
@@ -51,13 +51,21 @@ def check_words(words: Sequence[str], backend: tokenizers.Tokenizer, unknown: st
 
 
 def add_to_bpe(
-    words: Sequence[str], vocabulary: Sequence[str], merges: Sequence[tuple[str, str]], least: int, vocab_size: int
+    family: Family,
+    words: Sequence[str],
+    vocabulary: Sequence[str],
+    merges: Sequence[tuple[str, str]],
+    least: int,
+    vocab_size: int,
 ) -> models.BPE:
     """A model with merges for the words, and as many of the learned `merges` as `vocab_size` leaves room for. The first
-    `least` of the vocabulary, in the order of ids, are special tokens and bytes, and a merge made each of the others.
+    `least` of the vocabulary, in the order of ids, are special tokens and bytes or characters, and a merge made each of
+    the others.
     """
     splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    forms = [splitter.pre_tokenize_str(text)[0][0] for word in sorted(words) for text in (word, f" {word}")]
+    forms = sorted(words)
+    if not family.word_end:
+        forms = [splitter.pre_tokenize_str(text)[0][0] for word in forms for text in (word, f" {word}")]
     room = vocab_size
     while True:
         if room < least:
@@ -65,10 +73,10 @@ def add_to_bpe(
         pieces = list(vocabulary[:room])
         known = set(pieces)
         kept = [merge for merge in merges if "".join(merge) in known]
-        more = _merges_for(forms, models.BPE({piece: n for n, piece in enumerate(pieces)}, kept), kept)
+        more = _merges_for(forms, bpe(family, {piece: n for n, piece in enumerate(pieces)}, kept), kept)
         pieces += dict.fromkeys(piece for merge in more if (piece := "".join(merge)) not in known)
         if len(pieces) <= vocab_size:
-            return models.BPE({piece: n for n, piece in enumerate(pieces)}, [*kept, *more])
+            return bpe(family, {piece: n for n, piece in enumerate(pieces)}, [*kept, *more])
         room -= len(pieces) - vocab_size
 
 

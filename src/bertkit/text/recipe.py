@@ -20,7 +20,8 @@ MAX_ALPHABET = 6000
 
 @dataclass(frozen=True)
 class VocabularyRecipe:
-    """A vocabulary to learn: WordPiece for bert, byte-level BPE for roberta and gpt2, Unigram for albert.
+    """A vocabulary to learn: WordPiece for bert, byte-level BPE for roberta, gpt2 and modernbert, Unigram for albert,
+    and for gpt BPE of characters.
 
     >>> VocabularyRecipe("albert", special_tokens=["[ENT]"]).specials
     ['<pad>', '<unk>', '[CLS]', '[SEP]', '[MASK]', '[ENT]']
@@ -33,7 +34,7 @@ class VocabularyRecipe:
     """Pieces that occur less often are not made, nor rarer characters, which are unknown then (BPE knows all; for
     Unigram, which rates pieces in another way, this is about characters only)."""
     lowercase: bool | None = None
-    """Fold case and drop accents: yes for bert and albert unless said, never for roberta and gpt2."""
+    """Fold case and drop accents: yes for bert and albert unless said, always for gpt, never for the others."""
     special_tokens: Sequence[str] = ()
     """More than the family's own; their ids follow those."""
     words: Sequence[str] = ()
@@ -44,20 +45,23 @@ class VocabularyRecipe:
     def __post_init__(self) -> None:
         if self.lowercase and self.kin.cased_only:
             raise UsageError(f"{self.kin.title}'s tokenizer keeps case", "Lowercase is for bert and albert.")
+        if self.lowercase is False and self.kin.uncased_only:
+            raise UsageError(f"{self.kin.title}'s tokenizer folds case", "Cased is for bert, roberta, gpt2 and albert.")
         limits = {"vocab_size": self.size, "min_frequency": self.min_frequency, "max_alphabet": self.max_alphabet}
         for name, value in limits.items():
             if value < 1:
                 raise UsageError(f"{name} is {value}", "It must be 1 or more.")
-        seen = set(self.kin.specials.values())
+        seen = set(self.roles.values())
         for token in self.special_tokens:
             if not token or token != token.strip() or not token.isprintable():
                 raise UsageError(f"special token {shortened(token)}", "It must be text without white space around it.")
             if token in seen:
                 raise UsageError(f"special token {token!r} is there twice", "The family's own are always there.")
             seen.add(token)
-        least = len(self.specials) + (256 if self.kin.kind == "bpe" else 0) + len(self.normal_words)
+        of_bytes = self.kin.kind == "bpe" and not self.kin.word_end
+        least = len(self.specials) + (256 if of_bytes else 0) + len(self.normal_words)
         if self.size < least:
-            bytes_too = ", the 256 bytes" if self.kin.kind == "bpe" else ""
+            bytes_too = ", the 256 bytes" if of_bytes else ""
             raise UsageError(
                 f"vocab_size is {self.size}, and the special tokens{bytes_too} and extra words need {least}",
                 f"Ask for more than {least}.",
@@ -76,9 +80,14 @@ class VocabularyRecipe:
         return not self.kin.cased_only if self.lowercase is None else self.lowercase
 
     @property
+    def roles(self) -> dict[str, str]:
+        """The special tokens that have one."""
+        return {**self.kin.specials, **self.kin.learned_with}
+
+    @property
     def specials(self) -> list[str]:
         """All special tokens, in the order of their ids."""
-        return list(dict.fromkeys([*self.kin.specials.values(), *self.special_tokens]))
+        return list(dict.fromkeys([*self.roles.values(), *self.special_tokens]))
 
     @cached_property
     def normal_words(self) -> list[str]:

@@ -15,11 +15,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import tokenizers
-from tokenizers import models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, models, normalizers, pre_tokenizers
 
 from bertkit.errors import TokenizerError, shortened
 from bertkit.files import read_json, require_regular_file, to_json
-from bertkit.text.families import BERT, KINDS, WORD_START, Family, assemble, family_of, frame
+from bertkit.text.families import (
+    BERT,
+    GPT,
+    GPT2,
+    KINDS,
+    WORD_START,
+    Family,
+    assemble,
+    bpe,
+    family_of,
+    frame,
+    frame_for_tasks,
+)
 
 ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
 KINDS_IN_WORDS = {"wordpiece": "WordPiece", "bpe": "BPE", "unigram": "Unigram"}
@@ -41,6 +53,17 @@ class Encoded(NamedTuple):
     """For each token the text it came from, 0 or 1; None for the special ones."""
 
 
+class Frame(NamedTuple):
+    """The tokens that stand around texts: before the first, between two, after the last."""
+
+    start: tuple[int, ...]
+    between: tuple[int, ...]
+    end: tuple[int, ...]
+
+    def size(self, *, pair: bool) -> int:
+        return len(self.start) + len(self.between) * pair + len(self.end)
+
+
 class Tokenizer:
     """A tokenizer with the special tokens of its family of models.
 
@@ -57,8 +80,12 @@ class Tokenizer:
         self.specials = {**family.specials, **(specials or {})}
         """The special tokens by their role: {"pad": "[PAD]", ...}."""
         ids = {role: self._special_id(role) for role in self.specials}
-        framed = [ids["cls"], ids["sep"]] if "cls" in ids else []
-        if backend.encode("").ids != framed or backend.post_processor is None:  # a tokenizer.json may come without
+        around = backend.encode("").ids
+        self.framed = family.framed or around == [ids.get("bos"), ids.get("cls")]
+        """Whether special tokens stand around a text; of a GPT only when it is fine-tuned."""
+        expected = [ids["cls"], ids["sep"]] if family.framed else []
+        # a tokenizer.json may come without
+        if (around != expected and family.framed == self.framed) or backend.post_processor is None:
             frame(backend, family, self.specials)
 
     @classmethod
@@ -87,9 +114,10 @@ class Tokenizer:
             )
         _apply_casing(backend, settings, settings_file)
         # A role that the family does not have is taken over if it can be, as others do who open the folder.
+        said = {role: token or found.learned_with.get(role) for role, token in named.items()}
         specials = {
             role: token
-            for role, token in named.items()
+            for role, token in said.items()
             if token and (role in found.specials or backend.token_to_id(token) is not None)
         }
         return cls(backend, found, specials=specials)
@@ -98,6 +126,17 @@ class Tokenizer:
         """For a model that knows only one, whatever its tokenizer was made for."""
         self.family = replace(self.family, second_segment=0)
         frame(self.backend, self.family, self.specials)
+
+    def for_tasks(self) -> Tokenizer:
+        """The same with the tokens that stand around texts when a model is fine-tuned; a GPT has none before. Those
+        that it lacks are new, with ids behind all others."""
+        if self.framed:
+            return self
+        backend = tokenizers.Tokenizer.from_str(self.backend.to_str())
+        specials = {**self.family.for_tasks, **self.specials}
+        backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in specials.values()])
+        frame_for_tasks(backend, specials)
+        return Tokenizer(backend, self.family, specials=specials)
 
     def save(self, folder: Path) -> None:
         """Write tokenizer.json, tokenizer_config.json and the vocabulary as the family has it (vocab.txt, or vocab.json
@@ -168,6 +207,11 @@ class Tokenizer:
     def pad_id(self) -> int:
         return self._special_id("pad")
 
+    @property
+    def filling_id(self) -> int:
+        """What fills short sequences up: where no token is for that, any, since it is masked."""
+        return self.pad_id if "pad" in self.specials else 0
+
     @cached_property
     def unk_id(self) -> int:
         return self._special_id("unk")
@@ -191,6 +235,15 @@ class Tokenizer:
     @cached_property
     def eos_id(self) -> int:
         return self._special_id("eos")
+
+    @cached_property
+    def frame(self) -> Frame:
+        """[CLS] A [SEP] and [CLS] A [SEP] B [SEP], or what the family has in their place."""
+        if not self.framed:
+            return Frame((), (), ())
+        if not self.family.framed:
+            return Frame((self.bos_id,), (self.sep_id,), (self.cls_id,))
+        return Frame((self.cls_id,), (self.sep_id,) * self.family.between_texts, (self.sep_id,))
 
     def token(self, token_id: int) -> str:
         return self.backend.id_to_token(token_id) or self.specials.get("unk", "")
@@ -254,18 +307,20 @@ def without_surrogates(text: str) -> str:
 
 
 def _read_merges(folder: Path, settings: Mapping[str, Any]) -> tuple[tokenizers.Tokenizer, Family]:
-    """Byte-level BPE as the first releases of RoBERTa and GPT-2 have it."""
+    """BPE as the first releases of RoBERTa and both GPTs have it."""
     files = folder / "vocab.json", folder / "merges.txt"
     for file in files:
         require_regular_file(file, TokenizerError)
         if file.stat().st_size > MAX_VOCABULARY_BYTES:
             raise TokenizerError(f"{file} has {file.stat().st_size} bytes, more than any vocabulary")
     try:
-        model = models.BPE.from_file(*map(str, files))
+        vocabulary, merges = models.BPE.read_file(*map(str, files))
+        ending = sum(piece.endswith(GPT.word_end) for piece in vocabulary)
+        model = bpe(GPT if 10 * ending > len(vocabulary) else GPT2, vocabulary, merges)
     except Exception as problem:  # the library raises bare Exceptions
         raise TokenizerError(f"{files[0]} or {files[1].name} is damaged: {problem}", "Copy them again.") from None
     family = family_of(tokenizers.Tokenizer(model), settings.get("tokenizer_class"), files[0])
-    backend = assemble(family, model, lowercase=False)
+    backend = assemble(family, model, lowercase=family.uncased_only)
     if settings.get("add_prefix_space") is True:
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     return backend, family

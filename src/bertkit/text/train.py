@@ -49,11 +49,14 @@ def train(sample: Sample, recipe: VocabularyRecipe | None = None) -> Trained:
     if not sample.texts:
         raise InputError("there is no text to learn a vocabulary from", "Give files with text in them.")
     learn = {"wordpiece": _learn_wordpiece, "bpe": _learn_bpe, "unigram": _learn_unigram}[recipe.kin.kind]
+    learn = _learn_bpe_of_characters if recipe.kin.word_end else learn
     texts, notes = _affordable(sample, recipe)
     model, more_notes = learn(texts, recipe)
-    backend = assemble(recipe.kin, model, lowercase=recipe.folds_case, more_specials=recipe.special_tokens)
+    backend = assemble(
+        recipe.kin, model, lowercase=recipe.folds_case, specials=recipe.roles, more_specials=recipe.special_tokens
+    )
     check_words(recipe.normal_words, backend, recipe.kin.specials.get("unk"))
-    tokenizer = Tokenizer(backend, recipe.kin)
+    tokenizer = Tokenizer(backend, recipe.kin, specials=recipe.roles)
     notes += more_notes
     if tokenizer.vocab_size < recipe.size:
         notes.append(f"the text has no more than {tokenizer.vocab_size} pieces; {recipe.size} were asked for")
@@ -105,7 +108,33 @@ def _learn_bpe(texts: list[tuple[str, int]], recipe: VocabularyRecipe) -> tuple[
     learner.train_from_iterator(_repeated(texts), trainer)
     learned = json.loads(learner.to_str())["model"]
     merges = [(left, right) for left, right in learned["merges"]]
-    return add_to_bpe(recipe.normal_words, list(learned["vocab"]), merges, least, recipe.size), []
+    return add_to_bpe(recipe.kin, recipe.normal_words, list(learned["vocab"]), merges, least, recipe.size), []
+
+
+def _learn_bpe_of_characters(texts: list[tuple[str, int]], recipe: VocabularyRecipe) -> tuple[models.Model, list[str]]:
+    """The first GPT's: pieces that end a word say so, so each character is there twice."""
+    splitter: Any = recipe.blank().pre_tokenizer
+    alphabet, word_end = _alphabet(texts, splitter, recipe), recipe.kin.word_end
+    characters = [*alphabet.characters, *(f"{character}{word_end}" for character in alphabet.characters)]
+    # As special tokens they are numbered in this order; in the finished tokenizer they are not special.
+    first = [*recipe.specials, *characters]
+    notes = _room(len(first) + len(recipe.normal_words), len(characters), alphabet, recipe)
+    trainer = BpeTrainer(
+        vocab_size=recipe.size,
+        min_frequency=recipe.min_frequency,
+        special_tokens=first,
+        initial_alphabet=alphabet.characters,
+        limit_alphabet=len(alphabet.characters),
+        end_of_word_suffix=word_end,
+        show_progress=False,
+    )
+    learner = tokenizers.Tokenizer(models.BPE(end_of_word_suffix=word_end))
+    learner.pre_tokenizer = splitter
+    learner.train_from_iterator(_repeated(texts, alphabet), trainer)
+    learned = json.loads(learner.to_str())["model"]
+    merges = [(left, right) for left, right in learned["merges"]]
+    pieces = list(learned["vocab"])
+    return add_to_bpe(recipe.kin, recipe.normal_words, pieces, merges, len(first), recipe.size), notes
 
 
 def _learn_unigram(texts: list[tuple[str, int]], recipe: VocabularyRecipe) -> tuple[models.Model, list[str]]:

@@ -46,6 +46,8 @@ def data_of(settings: Settings, corpus: CorpusFolder, split: str, group: Group) 
         nsp=settings.recipe.nsp,
         swapped=settings.recipe.swapped,
         replaced=settings.recipe.generator_size > 0,
+        next_words=settings.recipe.next_words,
+        across_documents=settings.recipe.across_documents,
         seed=settings.seed,
         packed=group.device.type == "cpu",
         short_share=settings.recipe.short_share,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from bertkit import device as devices
-from bertkit.errors import InputError, UsageError
+from bertkit.config import GPTS
+from bertkit.errors import InputError, TrainingError, UsageError
 from bertkit.files import refuse_existing, sha256_of
 from bertkit.inference.scoring import Scorer
 from bertkit.interop.fine_tuned import save_fine_tuned
@@ -19,15 +21,16 @@ from bertkit.interop.folder import ModelFolder
 from bertkit.interop.hub import find_folder
 from bertkit.interop.weights import load_model
 from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned
+from bertkit.model.fine_tuned import FineTuned, needs_pooler
 from bertkit.model.heads import Pooler
+from bertkit.model.vocabulary import with_task_tokens
 from bertkit.report.fit_page import FitFacts, draw_confusion, fit_page
 from bertkit.tasks import task_called
 from bertkit.tasks.data.split import in_both, split
 from bertkit.tasks.task import Reading, Task, Unit
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.training.findings import findings
-from bertkit.training.fit import FitSettings, Fitted, FitWatcher, check_batch, fit, require_finite
+from bertkit.training.fit import FitSettings, Fitted, FitWatcher, check_batch, fit
 from bertkit.training.transfer import deepest_of
 
 
@@ -153,7 +156,7 @@ def _not_understood(examples: Examples, encoded: Sequence[Unit], tokenizer: Toke
             f"{len(cut):,} of {len(both):,} examples are longer than {task.max_length} tokens and are not read whole"
             f" (classify, regress: see --long); the longest is in {longest.place}"
         )
-    specials = {tokenizer.cls_id, tokenizer.sep_id, *([tokenizer.unk_id] if "unk" in tokenizer.specials else [])}
+    specials = {*chain(*tokenizer.frame), *([tokenizer.unk_id] if "unk" in tokenizer.specials else [])}
     unknown = [
         example
         for example, its in zip(both, encoded, strict=True)
@@ -178,7 +181,7 @@ def finetune(
     watcher = watcher or FinetuneWatcher()
     refuse_existing(out, overwrite=overwrite)
     folder = ModelFolder(find_folder(request.start))
-    tokenizer = folder.tokenizer()
+    tokenizer = folder.tokenizer().for_tasks()
     longest = folder.config.max_length
     transfer = FitSettings(**request.change).transfer
     deepest_of(transfer, folder.config.blocks, has_head=task_called(request.task).has_head)
@@ -200,9 +203,10 @@ def finetune(
     units = [unit for features in encoded for unit in examples.task.units(features)]
     config = folder.config
     settings = FitSettings.usual(width=config.hidden_size, units=len(units), family=config.family, **request.change)
+    if settings.language_weight and config.family not in GPTS:
+        raise UsageError(f"next words beside the task for a {config.family} model", "Only a GPT guesses them.")
     provenance = _provenance(request, settings)
-    best: tuple[float, FineTuned, Fitted] | None = None
-    scores = []
+    seeds = _Seeds()
     before: dict[str, float] | None = None
     for number in range(request.seeds):
         watcher.began_seed(number + 1, request.seeds)
@@ -213,76 +217,112 @@ def finetune(
             before = measure(scorer, examples.dev, dev)
             main = examples.task.main_metric
             watcher.said(f"before training: {main.replace('_', ' ')} {before[main]:.4f}")
-        fitted = fit(
-            model,
-            examples.task,
-            units,
-            lambda scorer=scorer: measure(scorer, examples.dev, dev),  # type: ignore[misc]
-            settings,
-            seed=seed,
-            pad_id=tokenizer.pad_id,
-            precision=machine.precision,
-            watcher=watcher,
+        try:
+            fitted = fit(
+                model,
+                examples.task,
+                units,
+                lambda scorer=scorer: measure(scorer, examples.dev, dev),  # type: ignore[misc]
+                settings,
+                seed=seed,
+                pad_id=tokenizer.pad_id,
+                precision=machine.precision,
+                watcher=watcher,
+            )
+        except TrainingError as problem:
+            if request.seeds == 1:
+                raise
+            seeds.diverged.append(problem)
+            notes.append(f"seed {seed} is left out: {problem.problem}")
+            watcher.said(notes[-1])
+            continue
+        seeds.add(fitted.best.metrics[examples.task.main_metric], model, fitted)
+    model, fitted = seeds.best()
+
+    def save(files: Mapping[str, str | bytes]) -> None:
+        save_fine_tuned(
+            out,
+            model.cpu(),
+            examples.task.finished(model),
+            tokenizer,
+            metrics=fitted.best.metrics,
+            provenance={**provenance, "scores_of_seeds": seeds.scores},
+            columns=examples.columns,
+            files=files,
+            overwrite=overwrite,
         )
-        score = fitted.best.metrics[examples.task.main_metric]
-        scores.append(score)
-        if best is None or score > best[0]:
-            best = score, model, fitted
-    if best is None:
-        raise UsageError("no seed")
-    _, model, fitted = best
+
     watcher.said("looking at the mistakes, and at what a simpler model would do")
-    scorer = Scorer(model, examples.task, tokenizer, precision=machine.precision)
-    answers = [answered.answer for answered in scorer.answer_encoded(examples.dev, dev)]
-    facts = findings(
-        out.resolve().name,
-        examples.task,
-        examples.train,
-        examples.dev,
-        answers,
-        fitted,
-        seeds=scores,
-        settings=settings,
-        notes=notes,
-        before=before,
-    )
-    files: dict[str, str | bytes] = {"report.html": fit_page(facts)}
-    if facts.confusion is not None:
-        files["confusion.png"] = draw_confusion(*facts.confusion)
-    finished = examples.task.finished(model)
-    require_finite(model, "training")
-    save_fine_tuned(
-        out,
-        model.cpu(),
-        finished,
-        tokenizer,
-        metrics=fitted.best.metrics,
-        provenance={**provenance, "scores_of_seeds": scores},
-        columns=examples.columns,
-        files=files,
-        overwrite=overwrite,
-    )
-    return FinetuneResult(out, fitted.best.metrics, scores, fitted, notes, facts)
+    try:
+        scorer = Scorer(model, examples.task, tokenizer, precision=machine.precision)
+        answers = [answered.answer for answered in scorer.answer_encoded(examples.dev, dev)]
+        facts = findings(
+            out.resolve().name,
+            examples.task,
+            examples.train,
+            examples.dev,
+            answers,
+            fitted,
+            seeds=seeds.scores,
+            settings=settings,
+            notes=notes,
+            before=before,
+        )
+        files: dict[str, str | bytes] = {"report.html": fit_page(facts)}
+        if facts.confusion is not None:
+            files["confusion.png"] = draw_confusion(*facts.confusion)
+    except Exception:
+        save({})  # what was fitted for hours is not lost to a fault in the report on it
+        watcher.said(f"the model is in {out}; the report on it failed")
+        raise
+    save(files)
+    return FinetuneResult(out, fitted.best.metrics, seeds.scores, fitted, notes, facts)
+
+
+class _Seeds:
+    """What came of each seed; only the best model is kept."""
+
+    def __init__(self) -> None:
+        self.scores: list[float] = []
+        self.diverged: list[TrainingError] = []
+        self._best: tuple[FineTuned, Fitted] | None = None
+
+    def add(self, score: float, model: FineTuned, fitted: Fitted) -> None:
+        if not self.scores or score > max(self.scores):
+            self._best = model, fitted
+        self.scores.append(score)
+
+    def best(self) -> tuple[FineTuned, Fitted]:
+        if self._best is None:
+            raise self.diverged[-1]
+        return self._best
 
 
 def new_model(folder: ModelFolder, task: Task[Any], request: FinetuneRequest, seed: int) -> FineTuned:
-    """The pretrained BERT with a new head, drawn from the seed."""
+    """The pretrained BERT with a new head, drawn from the seed. A GPT keeps the head that guesses words: it may go on
+    doing so while it learns the task."""
     torch.manual_seed(seed)
+    pooler, gpt = needs_pooler(folder.config, task.shape.reads), folder.config.family in GPTS
     if request.from_scratch:
-        bert = Bert(folder.config, pooler=task.pooler, mlm=False, nsp=False)
+        bert = Bert(folder.config, pooler=pooler, mlm=gpt, nsp=False)
     else:
         bert = load_model(folder).model
-        bert.mlm = bert.nsp = bert.rtd = None
-        if not task.pooler:
+        bert.nsp = bert.rtd = None
+        if not gpt:
+            bert.mlm = None
+        if not pooler:
             bert.pooler = None
         elif bert.pooler is None:
             bert.pooler = Pooler(folder.config)
             torch.nn.init.normal_(bert.pooler.dense.weight, std=folder.config.initializer_range)
-            torch.nn.init.zeros_(bert.pooler.dense.bias)
+            if bert.pooler.dense.bias is not None:
+                torch.nn.init.zeros_(bert.pooler.dense.bias)
+    if gpt and not (old := folder.tokenizer()).framed:
+        bert = with_task_tokens(bert, old, old.for_tasks())
     shape = replace(task.shape, **request.head)
     if shape.reads == "text" and folder.config.is_decoder and not shape.lstm:
         shape = replace(shape, reads="last")
-    return FineTuned(bert, shape)
+    return FineTuned(bert, shape, dropout=folder.config.head_dropout(task.name))
 
 
 def measure(scorer: Scorer, examples: Sequence[Any], encoded: Sequence[Unit]) -> dict[str, float]:

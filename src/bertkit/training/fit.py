@@ -19,6 +19,7 @@ from bertkit.corpus.sampling.keyed import key
 from bertkit.corpus.sampling.order import Order
 from bertkit.errors import MemoryLimitError, NumbersError, TrainingError, UsageError
 from bertkit.model.fine_tuned import FineTuned
+from bertkit.objectives.clm import next_word_term
 from bertkit.tasks.task import Task, Unit
 from bertkit.training.guard import SKIPS_BEFORE_RETURN, out_of_memory
 from bertkit.training.loop import autocast
@@ -32,6 +33,8 @@ WIDTH_OF_THE_RATE, POWER_OF_THE_WIDTH = 768, 1.5
 sets, the best were about 1e-4 for a width of 384 and 1e-3 for 128."""
 LAYER_DECAY = {"electra": 0.8}
 """Families whose papers fine-tune the lower layers more slowly."""
+LANGUAGE_WEIGHT = {"gpt": 0.5, "gpt2": 0.5}
+"""Families that go on guessing next words while they learn a task."""
 RATE_OF_FEW_WEIGHTS = 1e-3
 """Where BERT stays as it is, or nearly."""
 REMEDY = "Give a lower --learning-rate."
@@ -50,6 +53,8 @@ class FitSettings:
     patience: int | None = None
     """Stop after so many epochs without a better score."""
     transfer: Transfer = field(default_factory=Transfer)
+    language_weight: float = 0.0
+    """How much the guessing of next words counts beside the task, where the model can do both (GPT)."""
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch < 1 or not 0 < self.learning_rate < math.inf:
@@ -57,6 +62,8 @@ class FitSettings:
                 f"{self.epochs} epochs, batches of {self.batch}, a learning rate of {self.learning_rate}",
                 "Each must be above 0, and the rate a finite number.",
             )
+        if not 0 <= self.language_weight < math.inf:
+            raise UsageError(f"a weight of {self.language_weight} for next words", "Give 0 or more; GPT's is 0.5.")
         Schedule(warmup=self.warmup, decay=1 - self.warmup)
 
     @classmethod
@@ -69,7 +76,9 @@ class FitSettings:
         rate = RATE_OF_FEW_WEIGHTS if few else cls.learning_rate * (WIDTH_OF_THE_RATE / width) ** POWER_OF_THE_WIDTH
         enough = -(-FEWEST_STEPS * batch // max(units, 1))
         epochs = max(cls.epochs, min(enough, MOST_EPOCHS))
-        return cls(**{"learning_rate": rate, "epochs": epochs, "transfer": transfer, **chosen})
+        language = 0.0 if few else LANGUAGE_WEIGHT.get(family, 0.0)
+        usual = {"learning_rate": rate, "epochs": epochs, "transfer": transfer, "language_weight": language}
+        return cls(**{**usual, **chosen})
 
 
 @dataclass(frozen=True)
@@ -132,6 +141,7 @@ def fit(
     model.load_state_dict(kept)
     merge_lora(model)
     merge_used_words(model)
+    model.keeps_tokens, model.tokens, model.bert.mlm = False, None, None
     require_finite(model, "training")
     return Fitted(epochs, best)
 
@@ -185,7 +195,9 @@ class _Fitting:
         self.budget = TOKENS_AT_ONCE
         check_batch(task, settings.batch)
         prepare(model, settings.transfer)
-        learn_used_words(model, units, pad_id)
+        model.keeps_tokens = settings.language_weight > 0
+        if not model.keeps_tokens:  # a loss over all words teaches all of them
+            learn_used_words(model, units, pad_id)
         groups = parameter_groups(model, settings.transfer, rate=settings.learning_rate, decay=settings.weight_decay)
         self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
         self.schedule = Schedule(warmup=settings.warmup, decay=1 - settings.warmup)
@@ -237,13 +249,16 @@ class _Fitting:
     def _gradients(self, units: Sequence[Unit]) -> float:
         self.optimizer.zero_grad()
         loss = 0.0
+        next_words = max(1, sum(len(features.ids) - 1 for unit in units for features in unit))
         parts = [list(units)] if self.task.whole_batches else passes(units, self.budget)
         for number, part in enumerate(parts):
             torch.manual_seed(key("fit", self.seed, self.step, number) >> 1)
             batch = self.task.batch(part, packed=self.device.type == "cpu", pad_id=self.pad_id).to(self.device)
             with autocast(self.device.type, self.precision):
-                term = self.task.term(self.model, batch)
-            mean = term.total / len(units)
+                mean = self.task.term(self.model, batch).total / len(units)
+                if self.model.tokens is not None:
+                    words = next_word_term(self.model.bert, batch, self.model.tokens)
+                    mean = mean + self.settings.language_weight * words.total / next_words
             mean.backward()  # type: ignore[no-untyped-call]
             loss += float(mean.detach())
         return loss

@@ -66,7 +66,7 @@ def learning_curve(
     """The score on `dev` after learning from the first of `train`, in an order that each seed draws; a larger set holds
     the smaller ones. The last epoch counts, not the best one: nothing is chosen by what is measured."""
     folder = ModelFolder(model)
-    tokenizer = folder.tokenizer()
+    tokenizer = folder.tokenizer().for_tasks()
     train_units, dev_units = task.encode(train, tokenizer), task.encode(dev, tokenizer)
     points = []
     for size in sizes:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from bertkit.config import require_fields
+from bertkit.config import GPTS, require_fields
 from bertkit.errors import ConfigError, UsageError, nearest, shortened
 from bertkit.objectives.masking import Masking
 from bertkit.training.optimizers import OptimizerSettings
@@ -54,6 +54,10 @@ class Recipe:
     """Of ELECTRA: how wide its generator is beside its discriminator. 0: there is none."""
     left_to_right: bool = False
     """Each token sees only those to its left: for comparing one-way models with BERT on equal terms."""
+    next_words: bool = False
+    """At every place the next word is asked for, and nothing is hidden (GPT)."""
+    across_documents: bool = False
+    """Sequences are filled with the sentences of the next document too, behind a separator; a GPT's always are."""
     wave_positions: bool = False
     """Positions begin as sines and cosines instead of noise; of a model that is new."""
     short_share: float = 0.1
@@ -129,8 +133,15 @@ def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
     if family != "electra" and "generator_size" in asked:
         raise UsageError(f"a generator for a {family} model", "Only ELECTRA has one: --model electra-mini.")
     if family == "bert":
-        return recipe
-    for cannot, what in ((recipe.left_to_right, "left to right"), (recipe.pre_norm, "with its norms first")):
+        return replace(recipe, next_words=recipe.left_to_right)
+    if family in GPTS:
+        return _for_a_gpt(recipe, family, asked)
+    if family == "modernbert":
+        if "pre_norm" in asked and not recipe.pre_norm:
+            raise UsageError("a modernbert with its norms last", "Its norms come first: leave --post-norm out.")
+        recipe = replace(recipe, pre_norm=True, wave_positions=False)  # it has no positions to begin with
+    norms_first = recipe.pre_norm and family != "modernbert"
+    for cannot, what in ((recipe.left_to_right, "left to right"), (norms_first, "with its norms first")):
         if cannot:
             raise UsageError(f"a {family} {what}", "Only bert models can be so.")
     if family == "albert":
@@ -153,6 +164,23 @@ def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
         masking = replace(recipe.masking, masked=0.85, random=0.0)
         return replace(recipe, nsp=False, generator_size=size, masking=masking)
     return replace(recipe, nsp=False)
+
+
+def _for_a_gpt(recipe: Recipe, family: str, asked: Collection[str]) -> Recipe:
+    if recipe.nsp and "nsp" in asked:
+        raise UsageError(f"next sentences for a {family} model, which reads from left to right", "Leave them out.")
+    if hidden := [name for name in asked if name.startswith("masking.")]:
+        option = {"masking.unit": "--mask", "masking.rate": "--mask-rate"}.get(hidden[0], hidden[0])
+        raise UsageError(
+            f"{option} for a {family} model, which guesses every next word and has no mask", f"Leave out {option}."
+        )
+    pre_norm = family == "gpt2"
+    if "pre_norm" in asked and recipe.pre_norm != pre_norm:
+        raise UsageError(
+            f"a {family} with its norms {'first' if recipe.pre_norm else 'last'}",
+            "GPT normalises what leaves a layer's parts, GPT-2 what enters them.",
+        )
+    return replace(recipe, nsp=False, left_to_right=True, next_words=True, across_documents=True, pre_norm=pre_norm)
 
 
 RECIPES: dict[str, Callable[..., Recipe]] = {"bert": bert, "fast": fast}

@@ -109,7 +109,12 @@ def make_recipe(request: Request) -> Recipe:
         else:
             plain[name] = value
     changed = {part: replace(getattr(recipe, part), **values) for part, values in parts.items() if values}
-    return suited(replace(recipe, **changed, **plain), family_asked(request), request.change)
+    recipe = suited(replace(recipe, **changed, **plain), family_asked(request), request.change)
+    if recipe.across_documents and recipe.nsp:
+        raise UsageError(
+            "sequences across documents, and pairs of sentences, which are of one document or two", "Add --no-nsp."
+        )
+    return recipe
 
 
 def model_config(name: str, recipe: Recipe, corpus: CorpusFolder) -> BertConfig:
@@ -123,7 +128,7 @@ def model_config(name: str, recipe: Recipe, corpus: CorpusFolder) -> BertConfig:
         )
     return PRESETS[name](
         vocab_size=corpus.tokenizer.vocab_size,
-        pad_token_id=corpus.tokenizer.pad_id,
+        pad_token_id=corpus.tokenizer.pad_id if "pad" in corpus.tokenizer.specials else None,
         hidden_dropout_prob=recipe.dropout,
         attention_probs_dropout_prob=recipe.dropout,
         pre_norm=recipe.pre_norm,

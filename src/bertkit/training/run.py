@@ -23,6 +23,7 @@ from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
 from bertkit.model.electra import Electra
 from bertkit.objectives.pretraining import PretrainingData
+from bertkit.objectives.terms import word_loss
 from bertkit.report.page import write_report
 from bertkit.training.checkpoint import Checkpoints, Found, Snapshot, read_checkpoint
 from bertkit.training.feed import fitting_micro_batch
@@ -184,7 +185,8 @@ class Run:
         tokens, seconds = progress.tokens - self._logged[0], self._seconds() - self._logged[1]
         self._logged = progress.tokens, self._seconds()
         rate = tokens / max(seconds, 1e-9)
-        flops = flops_of(settings.model, stage.length, settings.recipe.masking.rate, settings.recipe.generator_size)
+        asked = 1.0 if settings.recipe.next_words else settings.recipe.masking.rate
+        flops = flops_of(settings.model, stage.length, asked, settings.recipe.generator_size)
         times = {
             "step": progress.step,
             "seconds": round(self._seconds(), 3),
@@ -210,7 +212,7 @@ class Run:
         )
         progress.validation = facts if all(map(math.isfinite, facts.values())) else {}
         if self.journal is not None:
-            extra = {"perplexity": perplexity(facts["mlm_loss"])}
+            extra = {"perplexity": perplexity(word_loss(facts))}
             self.journal.write({"kind": "validation", "step": progress.step, **facts, **extra})
             took = round(self._seconds() - start, 3)
             self.journal.time({"kind": "validation", "step": progress.step, "seconds": round(start, 3), "took": took})
@@ -392,4 +394,4 @@ class Run:
 def _score(validation: dict[str, float]) -> float | None:
     """By which the best checkpoint is known. An ELECTRA has none: its discriminator is asked harder and harder
     questions, so its losses do not compare."""
-    return None if "rtd_loss" in validation else validation.get("mlm_loss")
+    return None if "rtd_loss" in validation or not validation else word_loss(validation)

@@ -36,7 +36,7 @@ def flops_per_token(config: BertConfig, length: int, mask_rate: float) -> float:
     matrix product counts as nothing."""
     hidden, layers = config.hidden_size, config.num_hidden_layers
     keys = 3 * hidden * hidden
-    rest = hidden * hidden + 2 * hidden * config.intermediate_size
+    rest = hidden * hidden + (3 if config.gated else 2) * hidden * config.intermediate_size
     attention = 2 * length * hidden
     head = config.embedding_width * (hidden + config.vocab_size)
     return 6 * (layers * (keys + attention) + (layers - 1 + mask_rate) * rest + mask_rate * head)

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.sampling.keyed import key
 from bertkit.corpus.sampling.order import Choice, Order
+from bertkit.corpus.sampling.samples import Sample
 from bertkit.model.bert import Bert
-from bertkit.objectives.masking import Masking, mask
+from bertkit.objectives.masking import Masked, Masking, mask
 from bertkit.objectives.pretraining import PretrainingData
 from bertkit.objectives.terms import IN_WORDS
 from bertkit.training.feed import micro_batches, share
@@ -65,19 +66,34 @@ def perplexity(loss: float) -> float:
     return math.exp(min(loss, 100.0))
 
 
+GAP = "[MASK]"
+"""Where the next word is asked for, as people read it."""
+
+
+def _without_its_end(sample: Sample) -> Masked:
+    """The beginning of a sequence, up to the start of its last word, which is asked for."""
+    starts = np.flatnonzero(sample.word_starts)
+    stop = int(starts[-1]) if len(starts) and starts[-1] else len(sample) - 1
+    return Masked(sample.ids[:stop], np.array([stop - 1]), sample.ids[stop : stop + 1])
+
+
 class Riddles:
-    """A few held-out sentences with hidden words, asked again and again while a model learns."""
+    """A few held-out sentences with hidden words, asked again and again while a model learns. A model that guesses the
+    next word is given the beginning."""
 
     def __init__(self, corpus: CorpusFolder, *, seed: int, count: int = 5, length: int = 28) -> None:
         self.tokenizer = corpus.tokenizer
-        data = PretrainingData(corpus, "validation", masking=Masking(), nsp=False, seed=seed, packed=True)
         sentences = corpus.sequences("validation", max_length=length)
-        hide = Masking(unit="word", rate=0.12, masked=1.0, random=0.0)
         order = Order(len(sentences), seed, EPOCH).samples(np.arange(min(50 * count, len(sentences)))).tolist()
         long_enough = [number for number in order if len(sentences[number]) > length // 2][:count]
-        self.riddles = [
-            mask(sentences[number], hide, data.vocabulary, key("riddle", seed, number)) for number in long_enough
-        ]
+        if "mask" in self.tokenizer.specials:
+            data = PretrainingData(corpus, "validation", masking=Masking(), nsp=False, seed=seed, packed=True)
+            hide = Masking(unit="word", rate=0.12, masked=1.0, random=0.0)
+            self.riddles = [
+                mask(sentences[number], hide, data.vocabulary, key("riddle", seed, number)) for number in long_enough
+            ]
+        else:
+            self.riddles = [_without_its_end(sentences[number]) for number in long_enough]
 
     def ask(self, model: Bert, device: torch.device, guesses: int = 3) -> list[dict[str, Any]]:
         """Each sentence with its gaps, the words that stood there, and what the model thinks."""
@@ -100,6 +116,8 @@ class Riddles:
         return asked
 
     def _text(self, ids: np.ndarray[Any, Any]) -> str:
+        if "mask" not in self.tokenizer.specials:
+            return f"{self.tokenizer.decode(ids.tolist()).strip()} {GAP}"
         if self.tokenizer.kind != "wordpiece":
             return self.tokenizer.backend.decode(ids[1:-1].tolist(), skip_special_tokens=False).strip()
         words: list[str] = []

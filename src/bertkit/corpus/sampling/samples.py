@@ -59,9 +59,16 @@ class Sample:
 
 
 def framed(
-    shards: Sequence[Shard], parts: tuple[Span, ...], *, cls_id: int, sep_id: int, is_next: bool | None
+    shards: Sequence[Shard],
+    parts: tuple[Span, ...],
+    *,
+    cls_id: int,
+    sep_id: int,
+    is_next: bool | None,
+    one_segment: bool = False,
 ) -> Sample:
-    """A sample out of stretches of shards: [CLS] first, [SEP] after each part."""
+    """A sample out of stretches of shards: [CLS] first, [SEP] after each part, which is a segment unless all are
+    one."""
     length = 1 + sum(part.length + 1 for part in parts)
     ids = np.full(length, sep_id, np.int64)
     ids[0] = cls_id
@@ -75,7 +82,7 @@ def framed(
         word_starts[at:end] = shard.word_start_flags(part.start, part.stop)
         word_starts[at] = True
         special[at:end] = False
-        segments[at : end + 1] = segment
+        segments[at : end + 1] = 0 if one_segment else segment
         at = end + 1
     return Sample(ids, segments, word_starts, special, is_next, parts)
 
@@ -115,6 +122,12 @@ def follow(count: int, next_of: Callable[[Array], Array]) -> Array:
             passed.append(place)
             place = links[place - first]
     return np.array(passed, np.int64)
+
+
+def document_ends(shard: Shard) -> Array:
+    """The token after the last of each document."""
+    ends: Array = shard.sentence_ends[shard.document_ends.astype(np.int64) - 1].astype(np.int64)
+    return ends
 
 
 def first_token(shard: Shard, sentence: int) -> int:

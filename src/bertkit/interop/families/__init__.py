@@ -10,13 +10,16 @@ from bertkit.interop.families.albert import ALBERT
 from bertkit.interop.families.bert import BERT, MEGATRON
 from bertkit.interop.families.distilbert import DISTILBERT
 from bertkit.interop.families.electra import ELECTRA
+from bertkit.interop.families.gpt import GPT
+from bertkit.interop.families.gpt2 import GPT2
+from bertkit.interop.families.modernbert import MODERNBERT
 from bertkit.interop.families.names import HuggingFaceFamily
 from bertkit.interop.families.roberta import ROBERTA
 
 if TYPE_CHECKING:
     from bertkit.config import BertConfig
 
-FAMILIES = (BERT, MEGATRON, ROBERTA, ALBERT, ELECTRA, DISTILBERT)
+FAMILIES = (BERT, MEGATRON, ROBERTA, ALBERT, ELECTRA, DISTILBERT, MODERNBERT, GPT, GPT2)
 
 ARCHITECTURES = {family.class_prefix + suffix: parts for family in FAMILIES for suffix, parts in family.classes.items()}
 """The classes that can be written for, and the parts each has above the encoder."""
@@ -34,7 +37,7 @@ def suffix_of(architecture: str) -> str:
     >>> suffix_of("MegatronBertForMaskedLM")
     'ForMaskedLM'
     """
-    found = re.search(r"(Model|For[A-Z]\w*)$", architecture)
+    found = re.search(r"(LMHeadModel|Model|For[A-Z]\w*)$", architecture)
     return found[0] if found else architecture
 
 
@@ -44,4 +47,5 @@ def class_for(config: BertConfig, architecture: str) -> str:
     >>> class_for(BertConfig(pre_norm=True), "BertForMaskedLM")
     'MegatronBertForMaskedLM'
     """
-    return family_of(config).class_prefix + suffix_of(architecture)
+    family, suffix = family_of(config), suffix_of(architecture)
+    return family.class_prefix + family.instead.get(suffix, suffix)

@@ -49,8 +49,10 @@ ALBERT = HuggingFaceFamily(
         "hidden_act": "gelu_new",
         "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
+        "classifier_dropout": 0.1,
     },
-    more=("embedding_size", "num_hidden_groups"),
+    renamed={"classifier_dropout": "classifier_dropout_prob"},
+    more=("embedding_size", "num_hidden_groups", "classifier_dropout"),
     only={"inner_group_num": (1,)},
-    inert=("classifier_dropout_prob", "down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks"),
+    inert=("down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks"),
 )

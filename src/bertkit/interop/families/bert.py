@@ -66,13 +66,13 @@ _SHARED = {
         "ForPreTraining": ("pooler", "mlm", "nsp"),
         "ForNextSentencePrediction": ("pooler", "nsp"),
     },
-    "more": ("is_decoder",),
 }
 
 BERT = HuggingFaceFamily(
     model_type="bert",
     class_prefix="Bert",
     rows=(*_EVERY_BERT, *post_norm_rows("bert")),
+    more=("is_decoder", "classifier_dropout"),
     **_SHARED,  # type: ignore[arg-type]
 )
 
@@ -81,6 +81,7 @@ MEGATRON = HuggingFaceFamily(
     class_prefix="MegatronBert",
     rows=(*_EVERY_BERT, *_PRE_NORMS),
     pre_norm=True,
+    more=("is_decoder",),
     sizes={
         "vocab_size": 29056,
         "hidden_size": 1024,

@@ -38,7 +38,7 @@ DISTILBERT = HuggingFaceFamily(
     classes={"Model": (), "ForMaskedLM": ("mlm",)},
     spellings=((r"^pre_classifier\.", "distilbert.pooler.dense."),),
     written={"ForSequenceClassification": _PRE_CLASSIFIER, "ForMultipleChoice": _PRE_CLASSIFIER},
-    sizes={"num_hidden_layers": 6},
+    sizes={"num_hidden_layers": 6, "classifier_dropout": 0.2, "qa_dropout": 0.1},
     fixed={"type_vocab_size": 0, "layer_norm_eps": 1e-12},
     renamed={
         "hidden_size": "dim",
@@ -48,7 +48,9 @@ DISTILBERT = HuggingFaceFamily(
         "hidden_act": "activation",
         "hidden_dropout_prob": "dropout",
         "attention_probs_dropout_prob": "attention_dropout",
+        "classifier_dropout": "seq_classif_dropout",
     },
     only={"type_vocab_size": (0, 1, 2), "layer_norm_eps": (1e-12,)},
-    inert=("sinusoidal_pos_embds", "qa_dropout", "seq_classif_dropout", "tie_weights_"),
+    more=("classifier_dropout", "qa_dropout"),
+    inert=("sinusoidal_pos_embds", "tie_weights_"),
 )

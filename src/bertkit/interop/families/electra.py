@@ -48,7 +48,7 @@ ELECTRA = HuggingFaceFamily(
         "num_attention_heads": 4,
         "intermediate_size": 1024,
     },
-    more=("embedding_size",),
+    more=("embedding_size", "classifier_dropout"),
     only={"summary_type": ("first",), "summary_use_proj": (True,), "summary_activation": ("gelu",)},
     inert=("summary_last_dropout", "summary_first_dropout"),
 )

@@ -39,5 +39,6 @@ ROBERTA = HuggingFaceFamily(
             "classifier.": "classifier.out_proj.",
         }
     },
+    more=("classifier_dropout",),
     sizes={"vocab_size": 50265, "pad_token_id": 1},
 )

@@ -87,7 +87,7 @@ def find_columns(
     if lacking := [part for part in missing if part not in guessed]:
         raise InputError(
             f"{table.source.name}: no column is plainly the {lacking[0]}",
-            f"Name it with --{lacking[0]}. There are: {shown(table.columns)}.",
+            f"Name it with --{lacking[0]}-column. There are: {shown(table.columns)}.",
         )
     if guessed:
         notes.append(_told(table, guessed))

@@ -1,0 +1,172 @@
+"""A left-to-right model writes on: `bertkit.load(folder)` of one, or `generate` for pieces of text as they come."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from bertkit.errors import InputError, UsageError
+from bertkit.inference.beams import beam_search
+from bertkit.inference.decoding import Row, Sampler
+from bertkit.inference.encoder import TextEncoder
+from bertkit.inference.predictor import Predictor
+from bertkit.inference.sampling import Sampling
+from bertkit.inference.streaming import Text
+from bertkit.text.tokenizer import Tokenizer
+
+TEXTS_AT_ONCE = 32
+"""So many are written side by side: reading the weights for one is most of the work, and is then done for all."""
+
+
+class Written(NamedTuple):
+    text: str
+    """What follows the prompt."""
+    ended: str
+    """`end`: the model ended it. `stop`: a stop string came. `length`: it has as many tokens as were wanted. `full`: as
+    many as the model can read."""
+    ids: list[int]
+    """Its tokens. They may have more than the text: the one that ended it, or half of a character."""
+
+
+class Piece(NamedTuple):
+    """Some more of a text."""
+
+    prompt: int
+    """Which prompt it follows, counted from 0."""
+    sample: int
+    text: str
+    whole: Written | None = None
+    """With the last piece: all of it."""
+
+
+class Generator(Predictor):
+    """A language model. The settings are those of `Sampling`, as names.
+
+    generator = bertkit.load("gpt2-folder")
+    generator("Once upon a time", max_new_tokens=20)[0].text
+    generator(["One", "Two"], temperature=0.8, top_p=0.9, samples=3)     # for each prompt a list of 3
+    for piece in generator.stream("Once upon a time"):
+        print(piece.text, end="", flush=True)
+    """
+
+    def __init__(self, encoder: TextEncoder) -> None:
+        require_writer(encoder)
+        super().__init__("generate", encoder, self._many_or_one)
+
+    def stream(self, prompts: str | Sequence[str], **settings: Any) -> Iterator[Piece]:
+        """Pieces of text as they come; the texts of several prompts, or several samples of one, come side by side."""
+        return generate(self.encoder, [prompts] if isinstance(prompts, str) else prompts, Sampling(**settings))
+
+    def _many_or_one(self, prompts: str | list[str], **settings: Any) -> Any:
+        written = write(self.encoder, [prompts] if isinstance(prompts, str) else prompts, Sampling(**settings))
+        return written[0] if isinstance(prompts, str) else written
+
+
+def write(encoder: TextEncoder, prompts: Sequence[str], sampling: Sampling) -> list[list[Written]]:
+    """For each prompt the texts that follow it, as many as `samples`."""
+    texts: list[list[Written]] = [[] for _ in prompts]
+    whole = {(piece.prompt, piece.sample): piece.whole for piece in generate(encoder, prompts, sampling) if piece.whole}
+    for prompt, sample in sorted(whole):
+        texts[prompt].append(whole[prompt, sample])
+    return texts
+
+
+def generate(encoder: TextEncoder, prompts: Sequence[str], sampling: Sampling) -> Iterator[Piece]:
+    """Pieces of the texts that follow the prompts, as they come. A prompt that cannot be read is refused before
+    anything is computed; where the model will be full before `max_new_tokens`, a warning says so."""
+    require_writer(encoder)
+    encoded = prompt_ids(encoder, prompts)
+    if message := short_of_room(encoder, encoded, sampling):
+        warnings.warn(message, stacklevel=2)
+    return _searched(encoder, encoded, sampling) if sampling.beams > 1 else _sampled(encoder, encoded, sampling)
+
+
+def require_writer(encoder: TextEncoder) -> None:
+    if not encoder.config.is_decoder:
+        raise UsageError(
+            f"{encoder.name} reads in both directions; it cannot write on",
+            "Use fill-mask to have it guess words, or a left-to-right model such as GPT-2.",
+        )
+    if encoder.model.mlm is None:
+        raise UsageError(
+            f"{encoder.name} has no head that scores words, so it cannot write", "Use a checkpoint that has."
+        )
+
+
+def end_of_text(tokenizer: Tokenizer) -> int | None:
+    """The token by which a model says that its text is complete."""
+    token = tokenizer.specials.get("eos") or tokenizer.specials.get("sep")
+    return None if token is None else tokenizer.backend.token_to_id(token)
+
+
+def prompt_ids(encoder: TextEncoder, prompts: Sequence[str]) -> list[list[int]]:
+    """As the model reads them: where texts are framed, without the [SEP] that would end them."""
+    encoder.refuse_what_is_not_text(prompts, 0)
+    framed = encoder.tokenizer.family.framed
+    found = [ids[:-1] if framed else ids for ids in encoder.tokenizer.encode_ids(prompts)]
+    for number, ids in enumerate(found, 1):
+        if len(ids) <= framed:
+            raise InputError(f"prompt {number} is empty", "Give a beginning to go on from.")
+        if len(ids) >= encoder.max_length:
+            raise InputError(
+                f"prompt {number} has {len(ids):,} tokens, and {encoder.name} reads {encoder.max_length:,}, what it "
+                "writes among them",
+                "Give a shorter one.",
+            )
+    return found
+
+
+def short_of_room(encoder: TextEncoder, encoded: Sequence[Sequence[int]], sampling: Sampling) -> str | None:
+    """What to say before writing, if the model will be full too early."""
+    rooms = [encoder.max_length - len(ids) for ids in encoded]
+    least, wanted = min(rooms, default=sampling.max_new_tokens), sampling.max_new_tokens
+    if least >= wanted:
+        return None
+    most = f"{encoder.name} reads {encoder.max_length:,} tokens at once"
+    return f"{most}: after prompt {rooms.index(least) + 1} there is room for {least:,}, not for {wanted:,}"
+
+
+def _sampled(encoder: TextEncoder, encoded: Sequence[Sequence[int]], sampling: Sampling) -> Iterator[Piece]:
+    every = (Row(prompt, sample) for prompt in range(len(encoded)) for sample in range(sampling.samples))
+    while rows := list(islice(every, TEXTS_AT_ONCE)):
+        sampler = Sampler(encoder, encoded, rows, sampling)
+        texts = {row: _nothing_yet(encoder, encoded[row.prompt], sampling) for row in rows}
+        while sampler.rows:
+            unfinished = []
+            for place, (row, token) in enumerate(zip(sampler.rows, sampler.step(), strict=True)):
+                text = texts[row]
+                shown = text.add(token)
+                if text.ended is None:
+                    unfinished.append(place)
+                if shown or text.ended is not None:
+                    yield Piece(*row, shown, _whole(text))
+            if len(unfinished) < len(sampler.rows):
+                sampler.keep(unfinished)
+
+
+def _searched(encoder: TextEncoder, encoded: Sequence[Sequence[int]], sampling: Sampling) -> Iterator[Piece]:
+    """What the beams come to is known when they are all at their end, so there is one piece for each text."""
+    at_once = max(1, TEXTS_AT_ONCE // sampling.beams)
+    for first in range(0, len(encoded), at_once):
+        prompts = encoded[first : first + at_once]
+        texts = [_nothing_yet(encoder, ids, sampling) for ids in prompts]
+        for number, best in enumerate(beam_search(encoder, prompts, texts, sampling), first):
+            for sample, text in enumerate(best):
+                yield Piece(number, sample, text.text, _whole(text))
+
+
+def _nothing_yet(encoder: TextEncoder, prompt: Sequence[int], sampling: Sampling) -> Text:
+    return Text(
+        encoder.tokenizer,
+        prompt,
+        end=end_of_text(encoder.tokenizer),
+        stop=sampling.stop,
+        most=sampling.max_new_tokens,
+        full=encoder.max_length - len(prompt),
+    )
+
+
+def _whole(text: Text) -> Written | None:
+    return None if text.ended is None else Written(text.text, text.ended, text.ids)
