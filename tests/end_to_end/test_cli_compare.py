@@ -61,8 +61,7 @@ def test_a_comparison_that_is_stopped_or_killed_goes_on_and_a_finished_one_takes
     for name in ("comparison.md", "comparison.html", "curves.png"):
         assert (out / name).stat().st_size > 1000
 
-    more = given(place, "bert-tiny:no-nsp,bert-tiny:no-nsp:lstm=8", "--with-random")
-    ended = Comparing(place, *more).end()
+    ended = Comparing(place, *given(place, "bert-tiny:no-nsp,bert-tiny:no-nsp:lstm=8", "--with-random")).end()
     assert ended.returncode == 0, ended.stderr
     assert "pretraining" not in ended.stderr, "those that differ only in fine-tuning share a run"
     assert "fine-tuning bert-tiny:no-nsp for toy" not in ended.stderr, "it has its scores"
@@ -70,6 +69,18 @@ def test_a_comparison_that_is_stopped_or_killed_goes_on_and_a_finished_one_takes
     facts = json.loads((out / "comparison.json").read_text())
     assert [len(row["scores"]["toy"]["scores"]) for row in facts["contestants"]] == [2, 2, 2, 2]
     assert [row["random"] for row in facts["contestants"]] == [False, False, True, True]
+
+
+@pytest.mark.slow
+def test_one_that_fails_is_told_and_the_others_are_compared(place: Path):
+    out = place / "failing"
+    models = "bert-tiny:no-nsp,bert-tiny:learning-rate=1e30"
+    ended = Comparing(place, *given(place, models, "--out", out)).end()
+    assert ended.returncode == 3, ended.stderr
+    assert "1 of 2 failed; bert-tiny:learning-rate=1e30: the loss or gradient was not finite" in ended.stderr
+    there, failed = json.loads((out / "comparison.json").read_text())["contestants"]
+    assert len(there["scores"]["toy"]["scores"]) == 2, "the others are compared all the same"
+    assert "not finite" in failed["problem"]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from bertkit import device
 from bertkit.cli.pretrain import pretrain as pretrain_command
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.preparing.prepare import prepare
-from bertkit.errors import BertkitError, InputError, UsageError, WriteError
+from bertkit.errors import BertkitError, InputError, TrainingError, UsageError, WriteError
 from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
 from bertkit.model.presets import PRESETS, bert_tiny
@@ -27,6 +28,7 @@ from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train
 from bertkit.training.comparing.asked import Asked
+from bertkit.training.comparing.children import do_in_child
 from bertkit.training.comparing.compare import CompareWatcher, Comparison
 from bertkit.training.comparing.contestants import OPTIONS, ablation, contestants_of
 from bertkit.training.comparing.corpora import byte_lengths, bytes_per_token
@@ -35,6 +37,7 @@ from bertkit.training.comparing.plan import plan, plan_lines
 from bertkit.training.comparing.tasks import cut, task_of, tasks_of
 from bertkit.training.comparing.trials import entries
 from bertkit.training.comparing.yardstick import held_out
+from bertkit.training.signals import Signals
 from corpora import RECIPE, lines_of
 from runs import make_run
 
@@ -343,3 +346,12 @@ def test_the_pages_are_whole_and_nothing_in_them_is_markup_of_the_user(tmp_path:
     assert page.count("<svg") == 3, "two curves and a task"
     assert "http" not in page.replace("http://www.w3.org", "").replace("http-equiv", "")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_pretraining_whose_process_is_killed_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    settings = asked()
+    job = Job(request=settings.request(settings.contestants[0], tmp_path), run=tmp_path / "runs" / "a", length=64)
+    killed = (sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    monkeypatch.setattr("bertkit.training.comparing.children.COMMAND", killed)
+    with Signals() as signals, pytest.raises(TrainingError, match="ended by signal 9"):
+        do_in_child(job, device.choose("cpu", threads=1), signals)

@@ -27,7 +27,8 @@ Line = tuple[Floats, Floats, Floats]
 OF_THE_CURVES = (
     "The curves are of what each run looked at while it went: single tokens hidden, in pairs of sentences where next"
     " sentences are learned too, else in one text. So they compare the same objective with the same tokenizer, and"
-    " others roughly; the figure in the table is measured in one way for all, afterwards."
+    " others roughly (of an ELECTRA they are its generator's); the figure in the table is measured in one way for all,"
+    " afterwards."
 )
 
 
