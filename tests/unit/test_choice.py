@@ -1,0 +1,84 @@
+"""Which ending is right? Reading choices, and learning them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from bertkit.errors import InputError
+from bertkit.tasks.choice import ChoiceExample, MultipleChoice
+from bertkit.tasks.task import Reading
+from bertkit.text.tokenizer import Tokenizer
+from fitting import FAST, small, taught
+
+
+def test_the_right_one_of_several_endings_is_learned(english: list[str], tokenizer: Tokenizer):
+    examples = []
+    for n, text in enumerate(line[:40] for line in english[:48]):
+        count = 2 + n % 3
+        right = n % count
+        endings = tuple("return value" if i == right else "import class" for i in range(count))
+        examples.append(ChoiceExample(str(n), text, endings, right))
+    task = MultipleChoice.for_examples(examples, max_length=32)
+    scorer = taught(tokenizer, task, examples, FAST)
+    answers = scorer.answer(examples)
+    assert task.metrics(examples, answers)["accuracy"] == 1.0
+    assert [len(answer["probabilities"]) for answer in answers[:3]] == [2, 3, 4]
+
+
+def choice_file(tmp_path: Path, content: str, **reading: Any) -> tuple[list[ChoiceExample], list[str]]:
+    (tmp_path / "a.tsv").write_text(content)
+    notes: list[str] = []
+    return list(MultipleChoice.read(str(tmp_path / "a.tsv"), Reading(**reading), notes)), notes
+
+
+def test_choices_are_read_with_and_without_a_header(tmp_path: Path):
+    examples, notes = choice_file(
+        tmp_path, "o\tHe is\tvery old.\ta stone cold.\t1\nq\tShe is\tnot here.\tvery tall.\t0\n"
+    )
+    assert examples[0][1:] == ("He is", ("very old.", "a stone cold."), 1)
+    assert "has no header" in notes[0]
+    examples, _ = choice_file(
+        tmp_path, "sent1\tending0\tending1\tlabel\nHe is\told.\tcold.\t2\nShe is\told.\tcold.\t1\n"
+    )
+    assert MultipleChoice.for_examples(examples).first == 1
+    examples, _ = choice_file(tmp_path, "sent1\tending0\tending1\tending2\tlabel\nHe is\told.\tcold.\t\t1.0\n")
+    assert examples[0][2:] == (("old.", "cold."), 1), "the last columns may be empty"
+
+
+def test_endings_are_counted_as_the_training_data_counts_them(tokenizer: Tokenizer):
+    endings = ("old.", "cold.")
+    train = [ChoiceExample("train, line 1", "He is", endings, 1), ChoiceExample("train, line 2", "He is", endings, 2)]
+    task = MultipleChoice.for_examples(train, max_length=16)
+    assert MultipleChoice.from_facts(task.facts()).first == 1, "and the model keeps it"
+    assert [unit[0].about[1] for unit in task.encode(train, tokenizer)] == [0, 1]
+    answer = task.answer(train[0], [], [torch.tensor([0.0]), torch.tensor([3.0])], small(tokenizer, task))
+    assert (answer["choice"], answer["ending"]) == (2, "cold.")
+    assert task.metrics(train, [answer, answer]) == {"accuracy": 0.5}
+    for first, wrong in ((1, 0), (0, 2)):
+        with pytest.raises(
+            InputError, match=f"dev, line 7: the right ending is number {wrong}.*counted from {first} as"
+        ):
+            MultipleChoice(first=first).check([ChoiceExample("dev, line 7", "He is", endings, wrong)])
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (
+            "sent1\tending0\tending1\tlabel\nHe is\told.\tcold.\t0\nHe is\told.\tcold.\t5\n",
+            "line 3: the right ending is number 5, and there are 2",
+        ),
+        ("sent1\tending0\tending1\tlabel\nHe is\told.\t \t0\n", "line 2: 'ending1' is empty"),
+        ("sent1\tending0\tending1\tlabel\nHe is\told.\tcold.\tb\n", "line 2: 'label' is 'b', not the number"),
+        ("sent1\tlabel\nHe is\t0\n", "no column is plainly the endings"),
+        ("sent1\tending0\tending1\tlabl\nHe is\told.\tcold.\t0\n", "Did you mean 'labl'?"),
+    ],
+)
+def test_wrong_choices_are_told(tmp_path: Path, content: str, told: str):
+    with pytest.raises(InputError) as problem:
+        MultipleChoice.for_examples(choice_file(tmp_path, content)[0])
+    assert told in str(problem.value)
