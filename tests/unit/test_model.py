@@ -54,6 +54,10 @@ def test_presets_have_the_published_sizes():
         "electra-small": (12, 256),
         "electra-base": (12, 768),
         "electra-large": (24, 1024),
+        "modernbert-tiny": (2, 128),
+        "modernbert-mini": (4, 256),
+        "modernbert-base": (22, 768),
+        "modernbert-large": (28, 1024),
     }
     for name, make in PRESETS.items():
         assert make().intermediate_size == 4 * make().hidden_size, name
