@@ -189,7 +189,10 @@ def test_a_special_token_that_the_family_lacks_is_named(sample):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"family": "robert"}, r"no family 'robert'\. Did you mean 'roberta'\? There are: bert, roberta, gpt2, albert"),
+        (
+            {"family": "robert"},
+            r"no family 'robert'\. Did you mean 'roberta'\? There are: bert, roberta, modernbert, gpt2, albert",
+        ),
         ({"vocab_size": 60}, "vocab_size is 60, and the special tokens, single characters and extra words need"),
         ({"vocab_size": 3}, r"vocab_size is 3, and .* need 5"),
         ({"family": "albert", "vocab_size": 60}, "vocab_size is 60, and"),
