@@ -168,12 +168,13 @@ def test_tokens_of_all_kinds_stand_for_the_same_bytes(english: list[str]):
     """Known by text that has no unknown characters: the bytes of its tokens are its bytes, spaces left out."""
     text = "The compound statements, naïve or not: 1+1 == 2"
     wanted = len("".join(text.split()).encode())
-    for family in ("bert", "roberta", "albert"):
-        lowercase = None if family == "roberta" else False
+    for family in ("bert", "roberta", "albert", "gpt", "gpt2"):
+        lowercase = False if family in ("bert", "albert") else None
         sample = draw_sample([*english[:400], *[text] * 20], hold_out=False)
         tokenizer = train(sample, VocabularyRecipe(family, vocab_size=1500, lowercase=lowercase)).tokenizer
         ids = tokenizer.encode(text).ids
-        assert byte_lengths(tokenizer)[ids].sum() == wanted, family
+        accent = family == "gpt"  # which folds it away, and its byte with it
+        assert byte_lengths(tokenizer)[ids].sum() == wanted - accent, family
 
 
 @pytest.fixture(scope="module")
@@ -189,13 +190,15 @@ def test_the_yardstick_is_the_cost_of_hidden_words_for_each_byte(corpus: CorpusF
     torch.nn.init.zeros_(model.encoder.embeddings.word.weight)  # every word is equally likely then
     save_model(tmp_path / "run" / "model", model, corpus.tokenizer, provenance={})
     found = held_out(tmp_path / "run", corpus, length=64, device=torch.device("cpu"))
-    tokens, size = found["hidden_tokens"], found["hidden_bytes"]
+    tokens, size = found["tokens"], found["bytes"]
     assert found["bits_per_byte"] == pytest.approx(math.log2(config.vocab_size) * tokens / size, rel=1e-4)
     assert size / tokens == pytest.approx(bytes_per_token(corpus), rel=0.1)
-    assert found["from"] == "both sides"
+    assert found["asked_for"] == "hidden words"
     one_way = Bert(bert_tiny(vocab_size=corpus.tokenizer.vocab_size, is_decoder=True), nsp=False)
     save_model(tmp_path / "left" / "model", one_way, corpus.tokenizer, provenance={})
-    assert held_out(tmp_path / "left", corpus, length=64, device=torch.device("cpu"))["from"] == "the left alone"
+    every = held_out(tmp_path / "left", corpus, length=64, device=torch.device("cpu"))
+    assert every["asked_for"] == "every next token"
+    assert every["tokens"] > 5 * tokens
 
 
 def test_a_corpus_of_another_tokenizer_and_other_files_in_the_way_are_told(corpus: CorpusFolder, tmp_path: Path):
@@ -276,11 +279,11 @@ def test_a_difference_counts_only_beyond_both_spreads():
 def facts_of(out: Path) -> dict[str, Any]:
     """A comparison as it is written down, with runs that were never trained."""
     rows = []
-    for title, model, guessed, scores in (
-        ("bert-mini", "bert-mini", "both sides", [0.80, 0.81, 0.82]),
-        ("one | way $x_1$", "bert-mini", "the left alone", [0.70, 0.71, 0.69]),
-        ("electra-mini", "electra-mini", "both sides, by its generator", [0.80, 0.84, 0.79]),
-        ("gpt", "bert-mini", "", [0.9, 0.91]),
+    for title, model, asked_for, scores in (
+        ("bert-mini", "bert-mini", "hidden words", [0.80, 0.81, 0.82]),
+        ("one | way $x_1$", "bert-mini", "every next token", [0.70, 0.71, 0.69]),
+        ("electra-mini", "electra-mini", "hidden words, by its generator", [0.80, 0.84, 0.79]),
+        ("silent", "bert-mini", "", [0.9, 0.91]),
     ):
         run = make_run(out / "runs" / str(len(rows)), nsp=False)
         pretraining = {
@@ -292,7 +295,7 @@ def facts_of(out: Path) -> dict[str, Any]:
             "tokens": 7_900_000,
             "seconds": 820.0 + len(rows),
             "validation": {"loss": 3.2, "mlm_loss": 3.2},
-            "held_out": {"bits_per_byte": 1.9, "from": guessed} if guessed else {},
+            "held_out": {"bits_per_byte": 1.9, "asked_for": asked_for} if asked_for else {},
         }
         kept = {"scores": scores, "interval": [0.78, 0.84]}
         row = {"name": title, "title": title, "model": model, "options": {}, "random": False, "corpus": "bert"}
@@ -323,12 +326,12 @@ def test_the_table_marks_what_does_not_compare(tmp_path: Path):
     assert cells["bert-mini"][1:] == ["11.2M", "9,600", "700 MB", "2,000 x 32", "7.9M", "1.900", "0.8100 ± 0.0100"]
     assert cells["one | way $x_1$"][6:] == ["1.900 ²", "0.7000 ± 0.0100 ▼"]
     assert cells["electra-mini"][6:] == ["1.900 ¹", "0.8100 ± 0.0265"]
-    assert cells["gpt"][6:] == [f"{3.2 / math.log(2) / 4:.3f} ³", "0.9050 ± 0.0071 ▲"]
+    assert cells["silent"][6:] == ["–", "0.9050 ± 0.0071 ▲"]
     assert cells["broken"][1] == "failed"
     said = "\n".join(remarks(facts))
-    for part in ("which is harder", "the generator", "another measure", "not the same time", "872 examples", "± 0.030"):
+    for part in ("the generator", "another measure", "not the same time", "872 examples", "± 0.030"):
         assert part in said
-    assert bits_per_byte(facts, facts["contestants"][4]) is None
+    assert bits_per_byte(facts["contestants"][4]) is None
     records = results(facts)
     assert records[1]["sst2"]["difference"] == pytest.approx(-0.11)
     assert records[5]["problem"] == "the loss was not finite"

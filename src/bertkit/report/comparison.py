@@ -26,9 +26,9 @@ Line = tuple[Floats, Floats, Floats]
 """Seconds, tokens, bits per byte."""
 OF_THE_CURVES = (
     "The curves are of what each run looked at while it went: single tokens hidden, in pairs of sentences where next"
-    " sentences are learned too, else in one text. So they compare the same objective with the same tokenizer, and"
-    " others roughly (of an ELECTRA they are its generator's); the figure in the table is measured in one way for all,"
-    " afterwards."
+    " sentences are learned too, else in one text; or, from left to right, every next token. So they compare the same"
+    " objective with the same tokenizer, and others roughly (of an ELECTRA they are its generator's); the figure in the"
+    " table is measured afterwards, in one way for all that are asked for the same."
 )
 
 
@@ -211,7 +211,7 @@ def _kinds(facts: Mapping[str, Any], lines: Mapping[str, Line]) -> list[tuple[st
 def _by_time(axes: Axes, lines: Mapping[str, Line]) -> None:
     unit, scale = time_unit(max((float(line[0][-1]) for line in lines.values() if len(line[0])), default=0.0))
     _curves(axes, {name: (seconds / scale, bits) for name, (seconds, _, bits) in lines.items()})
-    axes.set_title(f"Held-out text: bits per byte of hidden tokens, by {unit}")
+    axes.set_title(f"Held-out text: bits per byte, by {unit}")
     axes.set_xlabel(unit)
 
 

@@ -6,7 +6,6 @@ then most seeds of one are better than most of the other's. With one seed there 
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +15,7 @@ from bertkit.report.curves import short_count
 
 NOT_THERE = "–"
 BETTER, WORSE = "▲", "▼"
-GENERATOR, LEFT = "by its generator", "the left alone"
+GENERATOR, NEXT = "by its generator", "every next token"
 
 
 @dataclass(frozen=True)
@@ -65,16 +64,10 @@ def standings(facts: Mapping[str, Any], task: str) -> list[tuple[Mapping[str, An
     return [(row, standing(scores_of(row, task), first if number else None)) for number, row in enumerate(rows)]
 
 
-def bits_per_byte(facts: Mapping[str, Any], row: Mapping[str, Any]) -> tuple[float, str] | None:
-    """What it costs to say the held-out text, and what a word was guessed from."""
-    pretraining = row.get("pretraining", {})
-    if words := pretraining.get("held_out"):
-        return words["bits_per_byte"], words["from"]
-    losses = [loss for name, loss in pretraining.get("validation", {}).items() if name.endswith("lm_loss")]
-    if not losses:
-        return None
-    per_token = facts["corpora"][row["corpus"]]["bytes_per_token"]
-    return losses[0] / math.log(2) / per_token, "each next token"
+def bits_per_byte(row: Mapping[str, Any]) -> tuple[float, str] | None:
+    """What it costs to say the held-out text, and what of it was asked for."""
+    words = row.get("pretraining", {}).get("held_out")
+    return (words["bits_per_byte"], words["asked_for"]) if words else None
 
 
 def head_of(facts: Mapping[str, Any]) -> list[str]:
@@ -89,17 +82,17 @@ def cells_of(facts: Mapping[str, Any]) -> list[list[str]]:
     for number, row in enumerate(facts["contestants"]):
         ranks = [by_task[task["name"]][number][1] for task in facts["tasks"]]
         scores = [rank.shown() if rank else NOT_THERE for rank in ranks]
-        rows.append([row["title"], *_of_pretraining(facts, row), *scores])
+        rows.append([row["title"], *_of_pretraining(row), *scores])
     return rows
 
 
-def _of_pretraining(facts: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
+def _of_pretraining(row: Mapping[str, Any]) -> list[str]:
     if "problem" in row:
         return ["failed", *[NOT_THERE] * 5]
     if row["random"]:
         return [NOT_THERE] * 6
     its = row["pretraining"]
-    bits = bits_per_byte(facts, row)
+    bits = bits_per_byte(row)
     return [
         short_count(its["parameters"]),
         f"{its['tokens_per_second']:,.0f}",
@@ -110,10 +103,8 @@ def _of_pretraining(facts: Mapping[str, Any], row: Mapping[str, Any]) -> list[st
     ]
 
 
-def _mark(guessed_from: str) -> str:
-    return (
-        " ¹" if GENERATOR in guessed_from else " ²" if guessed_from == LEFT else " ³" if "next" in guessed_from else ""
-    )
+def _mark(asked_for: str) -> str:
+    return " ¹" if GENERATOR in asked_for else " ²" if asked_for == NEXT else ""
 
 
 def remarks(facts: Mapping[str, Any]) -> list[str]:
@@ -142,20 +133,19 @@ def remarks(facts: Mapping[str, Any]) -> list[str]:
 
 
 def _about_bits(facts: Mapping[str, Any]) -> list[str]:
-    kinds = {found[1] for row in facts["contestants"] if (found := bits_per_byte(facts, row))}
+    kinds = {found[1] for row in facts["contestants"] if (found := bits_per_byte(row))}
     said = []
     if kinds:
         said.append(
             "Bits per byte: 15 % of the held-out words are hidden, whole; what it costs to say them, for each byte of"
-            " them. Less is better. It tells of the guessing of words, which not all of the models are made for."
+            " them. Less is better. It tells of the guessing of words, which is not what fine-tuning asks for."
         )
     if any(GENERATOR in kind for kind in kinds):
         said.append("¹ Of the generator, which is smaller than the discriminator that is fine-tuned: not comparable.")
-    if LEFT in kinds:
-        said.append("² From the words to the left alone, which is harder: compare only with others of this mark.")
-    if any("next" in kind for kind in kinds):
+    if NEXT in kinds:
         said.append(
-            "³ Of every token from those before it, not of hidden words: another measure, no better and no worse."
+            "² Of every token of the same text, from those before it, not of hidden words: another measure; compare"
+            " only with others of this mark."
         )
     return said
 
@@ -192,8 +182,8 @@ def results(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
         record |= {
             name: its[name] for name in ("parameters", "tokens_per_second", "peak_memory", "tokens") if name in its
         }
-        if bits := bits_per_byte(facts, row):
-            record |= {"bits_per_byte": bits[0], "guessed_from": bits[1]}
+        if bits := bits_per_byte(row):
+            record |= {"bits_per_byte": bits[0], "asked_for": bits[1]}
         for task in facts["tasks"]:
             if (its_standing := standings(facts, task["name"])[number][1]) is not None:
                 record[task["name"]] = {"metric": task["metric"], **asdict(its_standing)}

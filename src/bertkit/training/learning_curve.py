@@ -44,7 +44,7 @@ def answers_after_fit(
     watcher: FitWatcher | None = None,
 ) -> list[dict[str, Any]]:
     """What a model says of `dev` after its last epoch; no folder is written."""
-    tokenizer, precision = folder.tokenizer(), machine.precision if machine else "float32"
+    tokenizer, precision = folder.tokenizer().for_tasks(), machine.precision if machine else "float32"
     network = new_model(folder, task, request, seed).to(torch.device(machine.device if machine else "cpu"))
     pad = tokenizer.pad_id
     fit(network, task, units, None, settings, seed=seed, pad_id=pad, precision=precision, watcher=watcher)

@@ -64,7 +64,7 @@ class Asked:
             )
         if not self.prepared and not self.tokenizers:
             for family in self.families:
-                VocabularyRecipe(family.name, vocab_size=self.vocab_size, lowercase=None if not self.cased else False)
+                self.vocabulary(family)
 
     def request(self, contestant: Contestant, shards: Path = Path()) -> Request:
         """Its pretraining, as `bertkit pretrain` would have it asked for."""
@@ -114,6 +114,12 @@ class Asked:
     def keeps_case(self) -> bool:
         """All read the same text: if one of them must keep case, all do."""
         return any(family.cased_only for family in self.families) if self.cased is None else self.cased
+
+    def vocabulary(self, family: Family) -> VocabularyRecipe:
+        """Of the tokenizer that is trained for a family; some of them leave no choice about case."""
+        free = not (family.cased_only or family.uncased_only)
+        lowercase = False if free and self.keeps_case else None
+        return VocabularyRecipe(family.name, vocab_size=self.vocab_size, lowercase=lowercase)
 
     @property
     def runs(self) -> dict[str, Contestant]:

@@ -25,7 +25,6 @@ from bertkit.files import atomic_folder
 from bertkit.interop.hub import find_folder
 from bertkit.text.chinese import segmenter_installed
 from bertkit.text.families import WORD_START, Family
-from bertkit.text.recipe import VocabularyRecipe
 from bertkit.text.sample import Sample
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train
@@ -111,10 +110,8 @@ class Corpora:
         return Tokenizer.open(folder) if folder.is_dir() else None
 
     def _train(self, family: Family, sample: Sample, progress: Progress) -> Tokenizer:
-        lowercase = False if self.asked.keeps_case else None
         with progress.working(f"learning a vocabulary for {family.title}"):
-            recipe = VocabularyRecipe(family.name, vocab_size=self.asked.vocab_size, lowercase=lowercase)
-            tokenizer, notes = train(sample, recipe)
+            tokenizer, notes = train(sample, self.asked.vocabulary(family))
         for note in notes:
             self.said(f"{family.title}: {note}")
         with atomic_folder(self.out / "tokenizers" / family.name) as folder:
@@ -133,11 +130,11 @@ def byte_lengths(tokenizer: Tokenizer) -> Array:
     lengths = np.zeros(tokenizer.vocab_size, np.int64)
     for number in tokenizer.ordinary_ids:
         token = tokenizer.token(number)
-        if tokenizer.kind == "bpe":  # a letter of such a token is a byte
+        if tokenizer.kind == "bpe" and not tokenizer.family.word_end:  # a letter of such a token is a byte
             lengths[number] = len(token.replace(SPACE_OF_BYTES, ""))
         else:
             bare = token.removeprefix("##") if tokenizer.kind == "wordpiece" else token.replace(WORD_START, "")
-            lengths[number] = len(bare.encode())
+            lengths[number] = len(bare.removesuffix(tokenizer.family.word_end or "").encode())
     return lengths
 
 

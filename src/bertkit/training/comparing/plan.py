@@ -56,12 +56,13 @@ def _run_seconds(comparison: Comparison, contestant: Contestant, rate: float) ->
     if asked.hours is not None:
         return 3600 * asked.hours
     config = replace(PRESETS[contestant.model](), vocab_size=asked.vocab_size)
+    places = 1.0 if recipe.next_words else recipe.masking.rate
     return sum(
         (asked.steps or 0)
         * stage.share
         * stage.batch
         * stage.length
-        * flops_of(config, stage.length, recipe.masking.rate, recipe.generator_size)
+        * flops_of(config, stage.length, places, recipe.generator_size)
         / rate
         for stage in recipe.stages
     )

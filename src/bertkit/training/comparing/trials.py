@@ -83,7 +83,7 @@ class Trials:
         self, entry: Entry, run: Path, task: TaskAsked, examples: Examples, seed: int, watcher: FitWatcher
     ) -> float:
         folder = ModelFolder(run / "model")
-        tokenizer, contestant = folder.tokenizer(), entry.contestant
+        tokenizer, contestant = folder.tokenizer().for_tasks(), entry.contestant
         chosen = cut(len(examples.train), self.asked.most_examples, seed)
         encoded: list[Unit] = examples.task.encode([examples.train[number] for number in chosen], tokenizer)
         units = [unit for features in encoded for unit in examples.task.units(features)]
