@@ -33,7 +33,9 @@ def train(
         int | None, typer.Option(min=1, help="Pieces in the vocabulary. [about what the family's models have]")
     ] = None,
     min_frequency: Annotated[int, typer.Option(min=1, help="How often a piece must occur to become one.")] = 2,
-    cased: Annotated[bool, typer.Option("--cased", help="Keep case and accents; roberta and gpt2 always do, gpt never.")] = False,
+    cased: Annotated[
+        bool, typer.Option("--cased", help="Keep case and accents; roberta and gpt2 always do, gpt never.")
+    ] = False,
     special: Annotated[
         list[str] | None, typer.Option(metavar="TOKEN", help="One more special token, such as [ENT]. Repeatable.")
     ] = None,
