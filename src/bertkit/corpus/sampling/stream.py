@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bertkit.corpus.sampling.samples import Plan, Sample, Span, document_ends
-from bertkit.corpus.shards import Shard
+from bertkit.corpus.shards import Array, Shard
 from bertkit.errors import UsageError
 
 
@@ -28,8 +28,8 @@ class Stream:
         self._shards = shards
         self._max_length = max_length
         self._end_id = end_id
-        self._ends = [document_ends(shard) for shard in shards]
-        self._places = [len(shard.tokens) + len(shard) * (end_id is not None) for shard in shards]
+        self._ends = [_places_of_ends(shard) if end_id is not None else np.empty(0, np.int64) for shard in shards]
+        self._places = [len(shard.tokens) + len(ends) for shard, ends in zip(shards, self._ends, strict=True)]
         self._plan = Plan([np.arange(0, places - 1, max_length) for places in self._places])
 
     def __len__(self) -> int:
@@ -39,19 +39,17 @@ class Stream:
         shard, at = self._plan.locate(number)
         start = int(self._plan.starts[shard][at])
         stop = min(start + self._max_length, self._places[shard])
-        span = Span(shard, self._token_at(shard, start), self._token_at(shard, stop))
-        ends_before = np.searchsorted(self._ends[shard], np.arange(span.start, span.stop), side="right")
-        places = np.arange(span.start, span.stop) + ends_before * (self._end_id is not None) - start
+        first, behind = np.searchsorted(self._ends[shard], [start, stop]).tolist()
+        span = Span(shard, start - first, stop - behind)
+        special = np.zeros(stop - start, bool)
+        special[self._ends[shard][first:behind] - start] = True
         ids = np.full(stop - start, self._end_id or 0, np.int64)
-        ids[places] = self._shards[shard].tokens[span.start : span.stop]
-        word_starts, special = np.zeros(len(ids), bool), np.ones(len(ids), bool)
-        word_starts[places] = self._shards[shard].word_start_flags(span.start, span.stop)
-        special[places] = False
+        ids[~special] = self._shards[shard].tokens[span.start : span.stop]
+        word_starts = np.zeros(stop - start, bool)
+        word_starts[~special] = self._shards[shard].word_start_flags(span.start, span.stop)
         return Sample(ids, np.zeros_like(ids), word_starts, special, None, (span,))
 
-    def _token_at(self, shard: int, place: int) -> int:
-        """How many of the shard's tokens come before a place in its stream."""
-        if self._end_id is None:
-            return place
-        ends = self._ends[shard]
-        return place - int(np.searchsorted(ends + np.arange(len(ends)), place, side="left"))
+
+def _places_of_ends(shard: Shard) -> Array:
+    """Where in a shard's stream its documents end: each by one further than its tokens say for every one before it."""
+    return document_ends(shard) + np.arange(len(shard))
