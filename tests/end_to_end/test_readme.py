@@ -97,6 +97,14 @@ def test_what_the_page_on_the_family_says_runs(place: Path):
     assert "GPT2LMHeadModel" in (place / "gpt2-run" / "model" / "config.json").read_text()
 
 
+def test_what_the_page_on_generating_says_runs(place: Path):
+    assert run_commands("docs/generating.md", place) == 7
+    assert len((place / "texts.jsonl").read_text().splitlines()) == 2
+    (code,) = blocks("python", "docs/generating.md")
+    said = subprocess.run([sys.executable, "-c", code], cwd=place, check=True, capture_output=True, text=True).stdout
+    assert "2 3\n" in said
+
+
 def test_make_has_the_two_targets_it_names():
     for target in ("demo", "test"):
         assert f"$ make {target}" in "".join(blocks("console"))
