@@ -54,6 +54,15 @@ def test_presets_have_the_published_sizes():
         "electra-small": (12, 256),
         "electra-base": (12, 768),
         "electra-large": (24, 1024),
+        "gpt-tiny": (2, 128),
+        "gpt-mini": (4, 256),
+        "gpt": (12, 768),
+        "gpt2-tiny": (2, 128),
+        "gpt2-mini": (4, 256),
+        "gpt2": (12, 768),
+        "gpt2-medium": (24, 1024),
+        "gpt2-large": (36, 1280),
+        "gpt2-xl": (48, 1600),
     }
     for name, make in PRESETS.items():
         assert make().intermediate_size == 4 * make().hidden_size, name
