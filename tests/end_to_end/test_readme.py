@@ -111,6 +111,14 @@ def test_what_the_page_on_comparing_says_runs(place: Path, english: list[str]):
     assert not (place / "ablation").exists()
 
 
+def test_what_the_page_on_generating_says_runs(place: Path):
+    assert run_commands("docs/generating.md", place) == 7
+    assert len((place / "texts.jsonl").read_text().splitlines()) == 2
+    (code,) = blocks("python", "docs/generating.md")
+    said = subprocess.run([sys.executable, "-c", code], cwd=place, check=True, capture_output=True, text=True).stdout
+    assert "2 3\n" in said
+
+
 def test_make_has_the_two_targets_it_names():
     for target in ("demo", "test"):
         assert f"$ make {target}" in "".join(blocks("console"))
