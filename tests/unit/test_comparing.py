@@ -51,6 +51,9 @@ def test_options_change_the_recipe_as_those_of_pretrain_do():
     recipe = asked(one.name).recipe_of(one)
     assert (recipe.masking.unit, recipe.masking.masked, recipe.masking.random) == ("word", 1.0, 0.0)
     assert (recipe.nsp, recipe.optimizer.learning_rate, recipe.stages[0].batch) == (False, 1e-3, 4)
+    (static,) = contestants_of("bert-tiny:no-nsp:mask-copies=10:across-documents")
+    recipe = asked(static.name).recipe_of(static)
+    assert (recipe.masking.copies, recipe.across_documents) == (10, True)
     assert asked(one.name, change={"batch": 16}).recipe_of(one).stages[0].batch == 4, "its own option counts"
 
 

@@ -18,6 +18,7 @@ from bertkit.objectives.masking import shares_of
 FLAGS: Mapping[str, tuple[str, bool]] = {
     "no-nsp": ("nsp", False),
     "left-to-right": ("left_to_right", True),
+    "across-documents": ("across_documents", True),
     "pre-norm": ("pre_norm", True),
     "post-norm": ("pre_norm", False),
 }
@@ -30,6 +31,7 @@ VALUES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "learning-rate": ("optimizer.learning_rate", float),
     "mask": ("masking.unit", str),
     "mask-rate": ("masking.rate", float),
+    "mask-copies": ("masking.copies", int),
     "generator-size": ("generator_size", float),
 }
 """What each changes in a recipe, by the names that a request has for it."""
