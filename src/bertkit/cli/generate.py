@@ -93,11 +93,11 @@ def generate(
     some = list(islice(source, PROMPTS_AT_ONCE))  # a missing file is told before the model is loaded
     if not some:
         raise InputError(f"{file or 'standard input'} has no prompts", "Give a beginning to go on from.")
-    encoder = open_encoder(model, device, precision, threads, ignore_config_key)
+    opened = open_encoder(model, device, precision, threads, ignore_config_key)
 
     from bertkit.inference import generation
 
-    generation.Generator(encoder)  # lays the weights out for writing
+    encoder = generation.Generator(opened).encoder  # with its weights laid out for writing
     tokens, start = 0, time.perf_counter()
     while some:
         with warnings.catch_warnings():
