@@ -142,7 +142,7 @@ def read_texts(
         if allow_empty or not (text == "" or text.isspace()):
             yield text
         else:
-            remedy = "Remove it, or allow empty texts (--allow-empty)."
+            remedy = "Remove it; for vectors, empty texts can be allowed (bertkit embed --allow-empty)."
             _tell(on_problem, InputError(f"{place(*where)}: empty text", remedy))
 
 
