@@ -27,6 +27,7 @@ from bertkit.cli import (
     predict,
     prepare,
     pretrain,
+    serve,
     tokenizer,
 )
 from bertkit.device import share_cores
@@ -53,6 +54,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "embed": embed.embed,
     "attention": attention.attention,
     "convert": convert.convert,
+    "serve": serve.serve,
 }
 
 
