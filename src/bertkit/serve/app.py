@@ -21,7 +21,7 @@ from uvicorn.config import STARTUP_FAILURE
 
 import bertkit
 from bertkit.errors import BertkitError, InputError, UsageError
-from bertkit.serve import routes
+from bertkit.serve import compatible, routes
 from bertkit.serve.limits import Activity, Guard
 from bertkit.serve.metrics import Metrics
 from bertkit.serve.models import Models
@@ -90,6 +90,7 @@ def build(settings: Settings) -> FastAPI:
     app.state.activity, app.state.metrics, app.state.models = activity, figures, models
     app.include_router(health)
     app.include_router(routes.router)
+    app.include_router(compatible.router)
     _add_handlers(app)
     if (WEB / "index.html").exists():
         app.mount("/", StaticFiles(directory=WEB, html=True))
@@ -116,7 +117,7 @@ def _add_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def plain(_: Request, problem: HTTPException) -> Response:
         told = {404: "There is no such route.", 405: "That route has another method."}.get(problem.status_code)
-        kind = {404: "unknown_route", 405: "wrong_method"}.get(problem.status_code, "refused")
+        kind = {400: "not_json", 404: "unknown_route", 405: "wrong_method"}.get(problem.status_code, "refused")
         return RefusalError(problem.status_code, kind, told or str(problem.detail), problem.headers).response()
 
     @app.exception_handler(BertkitError)

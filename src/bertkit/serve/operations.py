@@ -17,7 +17,7 @@ from bertkit.inference.fill_mask import as_json, check_guesses, guess, questions
 from bertkit.inference.predictor import TaskPredictor
 from bertkit.inference.vector_files import word_rows
 
-MOST_MAP_NUMBERS = 2_000_000
+MOST_MAP_NUMBERS = 500_000
 """So many numbers of attention maps in one answer."""
 
 
@@ -167,5 +167,5 @@ class Attention:
             "tokens_in_text": maps.tokens_in_text,
             "layers": list(self.layers),
             "heads": list(self.heads),
-            "maps": chosen.round(6).tolist(),
+            "maps": chosen.astype(float).round(6).tolist(),
         }

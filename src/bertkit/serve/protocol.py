@@ -25,7 +25,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.limits = self.app_state["limits"]
         self.timeout_keep_alive = self.limits.idle_seconds  # type: ignore[assignment]
         self._timer: asyncio.TimerHandle | None = None
-        self._in_headers = True
+        self._in_headers = self._message_ended = False
         self._header_bytes = self._header_count = self._header_sum = 0
         self._refusal: RefusalError | None = None
         self._refused = False
@@ -46,16 +46,16 @@ class LimitedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
-        if self._in_headers and self._header_bytes == 0:  # of the next request on a connection that was kept
-            self._set_timer(self.limits.header_seconds, self._headers_too_slow)
+        self._message_ended = False
         super().data_received(data)
         if self._in_headers and not self._refused:
-            self._header_bytes += len(data)
+            self._header_bytes += 0 if self._message_ended else len(data)
             if self._header_bytes > self.limits.header_bytes:
                 self._refuse(self._headers_too_large())
 
     def on_message_begin(self) -> None:
-        self._header_count = self._header_sum = 0
+        self._in_headers, self._header_bytes, self._header_count, self._header_sum = True, 0, 0, 0
+        self._set_timer(self.limits.header_seconds, self._headers_too_slow)
         super().on_message_begin()
         self.scope["extensions"] = {"bertkit.abort": {"call": self.transport.abort}}
 
@@ -68,12 +68,12 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._in_headers, self._header_bytes = False, 0
+        self._in_headers = False
         self._set_timer(self.limits.body_seconds + LINGER_SECONDS, self._body_too_slow)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        self._in_headers = True
+        self._message_ended = True
         self._unset_timer()
         super().on_message_complete()
 
@@ -114,7 +114,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def _headers_too_slow(self) -> None:
         if self._is_at_work():  # the answer to the request before is still being made
             self._set_timer(self.limits.header_seconds, self._headers_too_slow)
-        elif self._header_bytes and not self.transport.get_write_buffer_size():
+        elif self._in_headers and not self.transport.get_write_buffer_size():
             seconds = self.limits.header_seconds
             self._refuse(RefusalError(408, "too_slow", f"The headers did not arrive within {seconds:g} s."))
         else:

@@ -11,6 +11,7 @@ import numpy as np
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
 from pydantic_core import from_json
+from starlette.exceptions import HTTPException
 
 from bertkit.inference.embedding import EmbedSettings, Floats, Plan
 from bertkit.inference.layer_choice import LayerChoice
@@ -22,8 +23,8 @@ from bertkit.serve.refusals import RefusalError, unprocessable
 if TYPE_CHECKING:
     from bertkit.serve.models import Entry, Models, Served
 
-MANY = 8
-"""Answers beyond which writing them as JSON is left to a thread."""
+MANY, MANY_TOKENS = 8, 256
+"""Answers, and tokens of their inputs, beyond which writing them as JSON is left to a thread."""
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Problem, "description": what}
@@ -52,7 +53,8 @@ class _JsonRequest(Request):
         try:
             return from_json(await self.body(), allow_inf_nan=False)
         except ValueError as problem:
-            raise RefusalError(400, "not_json", f"The body is not JSON: {problem}.") from None
+            why = f"half of a surrogate pair is no text ({problem})" if "hex escape" in str(problem) else problem
+            raise HTTPException(400, f"The body is not JSON: {why}.") from None
 
 
 class JsonRoute(APIRoute):
@@ -79,12 +81,15 @@ async def answers_of(
     operation: Callable[[Served], Operation],
     items: Sequence[Any],
     write: Callable[[Sequence[Any], int], bytes],
+    *,
+    large: bool = False,
 ) -> Response:
-    """The answers to some inputs, as JSON. `write` is given them and the number of their tokens."""
+    """The answers to some inputs, as JSON. `write` is given them and the number of their tokens; where they are large,
+    in a thread."""
     async with models_of(request).using(name) as served:
         check_size(items, served)
         answers, tokens = await served.answer(operation(served), items)
-        if len(answers) > MANY:
+        if large or len(answers) > MANY or tokens > MANY_TOKENS:
             body = await asyncio.get_running_loop().run_in_executor(served.tokenizing, write, answers, tokens)
         else:
             body = write(answers, tokens)
@@ -245,4 +250,5 @@ async def attention(request: Request, name: str, asked: schemas.AttentionRequest
         lambda served: Attention(served.predictor.encoder, asked.layer, asked.head, truncate=asked.truncate),
         [(asked.text, asked.pair)],
         written(name),
+        large=True,
     )

@@ -117,6 +117,29 @@ class TeiPredict(BaseModel):
     raw_scores: StrictBool = False
 
 
+class TeiLabel(BaseModel):
+    score: float
+    label: str
+
+
+class OpenAIVector(BaseModel):
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class OpenAIUsage(BaseModel):
+    prompt_tokens: int
+    total_tokens: int
+
+
+class OpenAIList(BaseModel):
+    object: Literal["list"]
+    data: list[OpenAIVector]
+    model: str
+    usage: OpenAIUsage
+
+
 class Problem(BaseModel):
     class About(BaseModel):
         type: str
