@@ -193,7 +193,7 @@ class _Answer:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = [*message.get("headers", []), *HEADERS]
-            if self.activity.stopping:
+            if self.activity.stopping and not any(name == b"connection" for name, _ in headers):
                 headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
         await self.send(message)

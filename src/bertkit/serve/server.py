@@ -26,6 +26,7 @@ def serve(settings: Settings) -> None:
     allow_many_files(settings.limits.connections)
     app: Any = build(settings)  # in any case: what is wrong with a folder is told before the port is taken
     with listening(settings) as listener:
+        listener.set_inheritable(True)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         log.info("bertkit serves %s on http://%s:%d", ", ".join(settings.models), host, listener.getsockname()[1])
         if settings.workers > 1:
@@ -72,17 +73,12 @@ def _config(app: Any, settings: Settings, **options: Any) -> uvicorn.Config:
 def listening(settings: Settings) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(2048)
-        listener.set_inheritable(True)
+        return socket.create_server(address[:2], family=family, backlog=2048)
     except OSError as problem:
         raise UsageError(
             f"cannot listen on {settings.host} port {settings.port}: {problem.strerror or problem}",
             "Choose another with --port, or stop what uses it.",
         ) from None
-    return listener
 
 
 def allow_many_files(connections: int) -> None:
