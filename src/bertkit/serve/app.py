@@ -116,8 +116,10 @@ def _add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def plain(_: Request, problem: HTTPException) -> Response:
-        told = {404: "There is no such route.", 405: "That route has another method."}.get(problem.status_code)
-        kind = {400: "not_json", 404: "unknown_route", 405: "wrong_method"}.get(problem.status_code, "refused")
+        told: Any = {404: "There is no such route.", 405: "That route has another method."}.get(problem.status_code)
+        kind = {400: "not_json", 413: "too_many_values", 404: "unknown_route", 405: "wrong_method"}.get(
+            problem.status_code, "refused"
+        )
         return RefusalError(problem.status_code, kind, told or str(problem.detail), problem.headers).response()
 
     @app.exception_handler(BertkitError)

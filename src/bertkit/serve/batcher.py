@@ -43,9 +43,18 @@ class Batcher:
     """To be made in the event loop."""
 
     def __init__(
-        self, name: str, *, budget: int, wait: float, queue: int, threads: int | None, metrics: Metrics
+        self,
+        name: str,
+        *,
+        budget: int,
+        wait: float,
+        queue: int,
+        queue_tokens: int,
+        threads: int | None,
+        metrics: Metrics,
     ) -> None:
-        self.name, self.budget, self.wait, self.queue, self.metrics = name, budget, wait, queue, metrics
+        self.name, self.budget, self.wait, self.metrics = name, budget, wait, metrics
+        self.queue, self.queue_tokens = queue, queue_tokens
         self.loop = asyncio.get_running_loop()
         self.admitted = 0
         """Inputs that are accepted and not answered yet. Only the event loop touches it, and the next."""
@@ -64,7 +73,9 @@ class Batcher:
     def admission(self, inputs: int) -> Iterator[None]:
         """Room for so many inputs, or a refusal at once."""
         if self.admitted + inputs > self.queue:
-            raise too_busy(self._seconds_to_wait())
+            with self._changed:
+                there = sum(job.piece.tokens for job in self._waiting)
+            raise too_busy(self._seconds_for(there))
         self.admitted += inputs
         self.metrics.queue(self.name, self.admitted)
         with self._changed:
@@ -82,11 +93,15 @@ class Batcher:
             self._changed.notify()
 
     async def submit(self, operation: Operation, pieces: Sequence[Piece]) -> list[Any]:
-        """The answers, once they are computed. Cancelled, what was not begun is not computed."""
+        """The answers, once they are computed; a refusal at once if too many tokens wait already. Cancelled, what was
+        not begun is not computed."""
         request = _Request(operation, pieces, self.loop.create_future())
         now = time.monotonic()
         with self._changed:
             self._coming -= 1
+            there = sum(job.piece.tokens for job in self._waiting)
+            if there and there + sum(piece.tokens for piece in pieces) > self.queue_tokens:
+                raise too_busy(self._seconds_for(there))
             self._waiting += [_Job(request, number, piece, now) for number, piece in enumerate(pieces)]
             self._changed.notify()
         try:
@@ -108,9 +123,7 @@ class Batcher:
             self.metrics.dropped(self.name, len(self._waiting) - len(kept))
             self._waiting = kept
 
-    def _seconds_to_wait(self) -> int:
-        with self._changed:
-            tokens = sum(job.piece.tokens for job in self._waiting)
+    def _seconds_for(self, tokens: int) -> int:
         return min(60, max(1, ceil(tokens / self.speed))) if self.speed else 1
 
     # What follows runs in the thread.

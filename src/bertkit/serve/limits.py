@@ -7,16 +7,18 @@ Here and not in the routes, so that no route can forget it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import logging
 import time
 import traceback
+from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bertkit.serve.metrics import Metrics
-from bertkit.serve.refusals import RefusalError, stopping
+from bertkit.serve.refusals import RefusalError, stopping, too_busy
 from bertkit.serve.settings import Settings, is_address
 
 log = logging.getLogger("bertkit.serve")
@@ -50,6 +52,8 @@ class Guard:
     def __init__(self, app: ASGIApp, settings: Settings, activity: Activity, metrics: Metrics) -> None:
         self.app, self.settings, self.activity, self.metrics = app, settings, activity, metrics
         self.limits = settings.limits
+        self.held = 0
+        """Bytes of all bodies that are here."""
         self.names = {"localhost", settings.host.lower(), *(name.lower() for name in settings.hosts)}
         self.token = None if settings.token is None else settings.token.encode()
 
@@ -63,8 +67,9 @@ class Guard:
             self._judge(scope)
             self.activity.accepted += 1
             counted = True
-            body = await self._body(receive)
-            await self._run(scope, receive, answer, body)
+            with self._holding() as hold:
+                body = await self._body(receive, hold)
+                await self._run(scope, receive, answer, body)
         except RefusalError as refusal:
             await answer.refuse(refusal, scope, receive)
         except _ClientGoneError:
@@ -126,7 +131,24 @@ class Guard:
     def _too_large(self) -> RefusalError:
         return RefusalError(413, "too_large", f"A body may have {self.limits.body_bytes:,} bytes.")
 
-    async def _body(self, receive: Receive) -> bytes:
+    @contextlib.contextmanager
+    def _holding(self) -> Iterator[Callable[[int], None]]:
+        """Counts the bytes of a body among those of all, for as long as it is there."""
+        own = 0
+
+        def hold(size: int) -> None:
+            nonlocal own
+            own += size
+            self.held += size
+            if self.held > self.limits.held_bytes:
+                raise too_busy(1)
+
+        try:
+            yield hold
+        finally:
+            self.held -= own
+
+    async def _body(self, receive: Receive, hold: Callable[[int], None]) -> bytes:
         body = bytearray()
         try:
             async with asyncio.timeout(self.limits.body_seconds):
@@ -137,6 +159,7 @@ class Guard:
                     body += message.get("body", b"")
                     if len(body) > self.limits.body_bytes:
                         raise self._too_large()
+                    hold(len(message.get("body", b"")))
                     if not message.get("more_body", False):
                         return bytes(body)
         except TimeoutError:

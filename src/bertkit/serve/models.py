@@ -23,7 +23,7 @@ from bertkit.interop.folder import ModelFolder
 from bertkit.interop.hub import find_folder
 from bertkit.serve.batcher import Batcher
 from bertkit.serve.metrics import Metrics
-from bertkit.serve.operations import Operation
+from bertkit.serve.operations import Operation, Piece
 from bertkit.serve.refusals import RefusalError, not_ready, unprocessable
 from bertkit.serve.runtime import open_model
 from bertkit.serve.settings import Settings
@@ -49,6 +49,7 @@ class Served:
             budget=settings.batch_tokens or cores * token_budget(encoder.config, encoder.device.type),
             wait=settings.wait_seconds,
             queue=settings.limits.queue,
+            queue_tokens=settings.limits.queue_tokens,
             threads=cores,
             metrics=metrics,
         )
@@ -59,15 +60,22 @@ class Served:
         with self.batcher.admission(len(values)):
             try:
                 pieces = await asyncio.get_running_loop().run_in_executor(self.tokenizing, operation.prepare, values)
-                for number, piece in enumerate(pieces, 1):
-                    if piece.tokens > self.limits.tokens:
-                        raise unprocessable(
-                            f"input {number} has {piece.tokens:,} tokens, and {self.limits.tokens:,} are the most."
-                        )
+                self._check_tokens(pieces)
             except BaseException:
                 self.batcher.gave_up()
                 raise
             return await self.batcher.submit(operation, pieces), sum(piece.tokens for piece in pieces)
+
+    def _check_tokens(self, pieces: Sequence[Piece]) -> None:
+        for number, piece in enumerate(pieces, 1):
+            if piece.tokens > self.limits.tokens:
+                raise unprocessable(
+                    f"input {number} has {piece.tokens:,} tokens, and {self.limits.tokens:,} are the most."
+                )
+        if (total := sum(piece.tokens for piece in pieces)) > self.limits.queue_tokens:
+            raise unprocessable(
+                f"The inputs have {total:,} tokens together, and {self.limits.queue_tokens:,} are the most. Send fewer."
+            )
 
     def close(self) -> None:
         self.tokenizing.shutdown()

@@ -47,6 +47,8 @@ def from_validation(errors: Sequence[Any]) -> RefusalError:
     place = [str(part) for part in first.get("loc", ()) if part != "body" and not _is_a_type(part)]
     where = f"{'.'.join(place)}: " if place else ""
     said = str(first.get("msg", "is not as it should be"))
+    if first.get("type") == "string_pattern_mismatch":
+        said = "Text cannot have the character NUL in it"
     if not place and first.get("type") == "missing":
         said = "The body must be JSON, with the content type application/json"
     return unprocessable(f"{where}{said}.")

@@ -51,10 +51,29 @@ class _JsonRequest(Request):
 
     async def json(self) -> Any:
         try:
-            return from_json(await self.body(), allow_inf_nan=False)
+            found = from_json(await self.body(), allow_inf_nan=False)
         except ValueError as problem:
             why = f"half of a surrogate pair is no text ({problem})" if "hex escape" in str(problem) else problem
             raise HTTPException(400, f"The body is not JSON: {why}.") from None
+        most = models_of(self).settings.limits.values
+        if has_more_values(found, most):
+            raise HTTPException(413, f"A body may have {most:,} values: texts, numbers, lists and keys.")
+        return found
+
+
+def has_more_values(found: Any, most: int) -> bool:
+    """Counted no further than that."""
+    left, waiting = most, [found]
+    while waiting:
+        inner = waiting.pop()
+        left -= len(inner) if isinstance(inner, list | dict) else 0
+        if left < 0:
+            return True
+        if isinstance(inner, list | dict):
+            waiting += (
+                each for each in (inner.values() if isinstance(inner, dict) else inner) if isinstance(each, list | dict)
+            )
+    return False
 
 
 class JsonRoute(APIRoute):

@@ -18,6 +18,8 @@ class Limits:
     body_bytes: int = 2 * 2**20
     header_bytes: int = 32 * 2**10
     headers: int = 100
+    values: int = 32_768
+    """Of JSON in one body: texts, numbers, lists, keys."""
     items: int = 256
     """Inputs of one request."""
     characters: int = 100_000
@@ -26,6 +28,10 @@ class Limits:
     """Of one input, however many windows it is read through."""
     queue: int = 1024
     """Inputs that wait or are computed at a time, for each model."""
+    queue_tokens: int = 262_144
+    """Of those that wait, for each model."""
+    held_bytes: int = 128 * 2**20
+    """Of all bodies that are being read or answered."""
     connections: int = 4096
     header_seconds: float = 5.0
     body_seconds: float = 15.0
