@@ -30,6 +30,7 @@ from bertkit.cli import (
     predict,
     prepare,
     pretrain,
+    serve,
     tokenizer,
 )
 from bertkit.device import share_cores
@@ -58,6 +59,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "embed": embed.embed,
     "attention": attention.attention,
     "convert": convert.convert,
+    "serve": serve.serve,
 }
 
 

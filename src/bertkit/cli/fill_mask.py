@@ -43,6 +43,7 @@ def fill_mask(
     bertkit fill-mask MODEL -k 3 < texts.txt > guesses.jsonl
     """
     from bertkit.corpus.reading.readers import STDIN, read_texts
+    from bertkit.inference.fill_mask import as_json
 
     given_texts(texts or [])
     encoder = open_encoder(model, device, precision, threads, ignore_config_key)
@@ -52,8 +53,7 @@ def fill_mask(
             if for_people():
                 _show(text, masks)
             else:
-                guesses = [[{"token": g.token, "probability": g.probability} for g in mask] for mask in masks]
-                emit({"text": text, "masks": guesses})
+                emit(as_json(text, masks))
 
 
 def _show(text: str, masks: list[list[Guess]]) -> None:

@@ -100,12 +100,12 @@ def embed_stream(encoder: TextEncoder, texts: Iterable[str], plan: Plan) -> Iter
     chunks = _chunks(texts)
     with ThreadPoolExecutor(1) as tokenizing:
         first = next(chunks, None)
-        pending = None if first is None else tokenizing.submit(_sequences, encoder, *first, plan)
+        pending = None if first is None else tokenizing.submit(sequences_of, encoder, *first, plan)
         while pending is not None:
             sequences = pending.result()
             following = next(chunks, None)
-            pending = None if following is None else tokenizing.submit(_sequences, encoder, *following, plan)
-            yield Vectors(_vectors(encoder, sequences, plan), sequences.long_texts)
+            pending = None if following is None else tokenizing.submit(sequences_of, encoder, *following, plan)
+            yield Vectors(vectors_of(encoder, sequences, plan), sequences.long_texts)
 
 
 def token_vectors(encoder: TextEncoder, flat_ids: Tensor, lengths: Sequence[int], layers: LayerChoice) -> Tensor:
@@ -130,7 +130,8 @@ def _chunks(texts: Iterable[str]) -> Iterator[tuple[list[str], int]]:
         yield chunk, start
 
 
-def _sequences(encoder: TextEncoder, texts: list[str], start: int, plan: Plan) -> Sequences:
+def sequences_of(encoder: TextEncoder, texts: list[str], start: int, plan: Plan) -> Sequences:
+    """The texts as the model reads them; `start` is the number of the first, for what is said of one."""
     encoded = encoder.encode_checked(texts, start, allow_empty=plan.allow_empty)
     room = encoder.max_length - encoder.tokenizer.frame.size(pair=False)
     ids: list[list[int]] = []
@@ -155,7 +156,8 @@ def _sequences(encoder: TextEncoder, texts: list[str], start: int, plan: Plan) -
     return Sequences(ids, owners, len(texts), long_texts)
 
 
-def _vectors(encoder: TextEncoder, sequences: Sequences, plan: Plan) -> Floats:
+def vectors_of(encoder: TextEncoder, sequences: Sequences, plan: Plan) -> Floats:
+    """A row for each text."""
     width = plan.layers.width(encoder.config.hidden_size)
     by_sequence = torch.empty(len(sequences.ids), width)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bertkit.inference.embedding import EmbedSettings, Floats, Plan, Vectors
     from bertkit.inference.fill_mask import Guess
     from bertkit.inference.words import WordVectors
+    from bertkit.interop.sentence_transformers import SentenceSettings
     from bertkit.model.bert import Bert
     from bertkit.text.tokenizer import Tokenizer
 
@@ -41,7 +42,6 @@ def load_encoder(
     """
     folder = ModelFolder(find_folder(folder_or_name), ignore_config_keys=ignore_config_keys)
     tokenizer = folder.tokenizer()
-    sentence_settings = folder.sentence_settings
     machine = devices.choose(device, precision, threads)
     torch_device = devices.apply(machine)
 
@@ -50,9 +50,7 @@ def load_encoder(
     model, notes = load_model(folder)
     encoder = TextEncoder(model.to(torch_device), tokenizer, precision=machine.precision, name=_name(folder_or_name))
     encoder.notes = notes
-    encoder.default_pooling = sentence_settings.pooling or "mean"
-    encoder.default_normalize = sentence_settings.normalize
-    encoder.raw = sentence_settings.pooling is None
+    encoder.pool_as(folder.sentence_settings)
     return encoder
 
 
@@ -76,6 +74,12 @@ class TextEncoder:
         self.default_normalize = False
         self.raw = False
         """Whether nobody trained it for sentence vectors: who asks for cosines is then warned, once."""
+
+    def pool_as(self, settings: SentenceSettings) -> None:
+        """Give vectors as a folder wants them, unless the caller says otherwise."""
+        self.default_pooling = settings.pooling or "mean"
+        self.default_normalize = settings.normalize
+        self.raw = settings.pooling is None
 
     @property
     def device(self) -> torch.device:

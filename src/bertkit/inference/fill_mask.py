@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ class Guess(NamedTuple):
     id: int
 
 
-class _Question(NamedTuple):
+class Question(NamedTuple):
     """One mask of one text: the ids around it that fit the model, and where in them it is."""
 
     text: int
@@ -36,6 +36,23 @@ def fill_masks(encoder: TextEncoder, texts: Sequence[str], k: int = 5) -> list[l
     All masks of a text are seen, and guessed independently of each other. In a text longer than the model, each
     mask is guessed from the window of tokens that has it in its middle.
     """
+    check_guesses(encoder, k)
+    questions = [question for number, text in enumerate(texts) for question in questions_of(encoder, text, number)]
+    answers = guess(encoder, questions, k)
+    filled: list[list[list[Guess]]] = [[] for _ in texts]
+    for question, answer in zip(questions, answers, strict=True):
+        filled[question.text].append(answer)
+    return filled
+
+
+def as_json(text: str, masks: Sequence[Sequence[Guess]]) -> dict[str, Any]:
+    """What is written of a text: {"text": ..., "masks": [[{"token": ..., "probability": ...}, ...], ...]}."""
+    guesses = [[{"token": each.token, "probability": each.probability} for each in mask] for mask in masks]
+    return {"text": text, "masks": guesses}
+
+
+def check_guesses(encoder: TextEncoder, k: int) -> None:
+    """Refuse a model that guesses no words."""
     if encoder.config.family in GPTS:
         raise UsageError(
             f"{encoder.name} is a GPT: it reads from left to right and has no mask", "Use bertkit generate."
@@ -52,7 +69,10 @@ def fill_masks(encoder: TextEncoder, texts: Sequence[str], k: int = 5) -> list[l
         )
     if k < 1:
         raise UsageError(f"k is {k}", "Ask for at least one guess.")
-    questions = [question for number, text in enumerate(texts) for question in _questions(encoder, text, number)]
+
+
+def guess(encoder: TextEncoder, questions: Sequence[Question], k: int) -> list[list[Guess]]:
+    """The k likeliest tokens for each."""
     # Rows beyond the vocabulary are padding of the matrix and stand for no token.
     k, vocabulary = min(k, encoder.tokenizer.vocab_size), encoder.tokenizer.vocab_size
 
@@ -70,13 +90,11 @@ def fill_masks(encoder: TextEncoder, texts: Sequence[str], k: int = 5) -> list[l
     answers: dict[int, list[Guess]] = {}
     for numbers, guesses in each_batch(encoder, [question.ids for question in questions], compute):
         answers.update(zip(numbers, guesses, strict=True))
-    filled: list[list[list[Guess]]] = [[] for _ in texts]
-    for number, question in enumerate(questions):
-        filled[question.text].append(answers[number])
-    return filled
+    return [answers[number] for number in range(len(questions))]
 
 
-def _questions(encoder: TextEncoder, text: str, number: int) -> list[_Question]:
+def questions_of(encoder: TextEncoder, text: str, number: int) -> list[Question]:
+    """One for each mask of the text; `number` is its place among the texts."""
     if not isinstance(text, str):
         raise InputError(f"text {number + 1} is {type(text).__name__}, not text", "Pass str.")
     ids = encoder.tokenizer.encode(text).ids
@@ -85,10 +103,10 @@ def _questions(encoder: TextEncoder, text: str, number: int) -> list[_Question]:
     if not masks:
         raise InputError(f"there is no {mask} in {shortened(text)}", f"Write {mask} where a word is to be guessed.")
     if len(ids) <= encoder.max_length:
-        return [_Question(number, ids, position) for position in masks]
+        return [Question(number, ids, position) for position in masks]
     room, content, found = encoder.max_length - 2, ids[1:-1], []
     for position in masks:
         start = max(0, min(position - 1 - room // 2, len(content) - room))
         around = [ids[0], *content[start : start + room], ids[-1]]
-        found.append(_Question(number, around, position - start))
+        found.append(Question(number, around, position - start))
     return found

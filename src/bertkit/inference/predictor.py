@@ -90,4 +90,6 @@ def load(
     model, task, _ = load_fine_tuned(folder)
     name = folder.path.resolve().name
     task = task.told(long=long, no_answer=no_answer)
-    return TaskPredictor(Scorer(model.to(torch_device), task, tokenizer, precision=machine.precision, name=name))
+    scorer = Scorer(model.to(torch_device), task, tokenizer, precision=machine.precision, name=name)
+    scorer.encoder.pool_as(folder.sentence_settings)
+    return TaskPredictor(scorer)

@@ -67,15 +67,11 @@ class _JsonLines:
 
     def write(self, texts: Sequence[str], vectors: Floats) -> None:
         for text, vector in zip(texts, vectors, strict=True):
-            self._line({"text": text, "vector": _numbers(vector)})
+            self._line({"text": text, "vector": numbers(vector)})
 
     def write_words(self, texts: Sequence[str], words: Sequence[WordVectors]) -> None:
         for text, found in zip(texts, words, strict=True):
-            rows = [
-                {"word": word, "start": start, "end": end, "vector": _numbers(vector)}
-                for word, (start, end), vector in zip(found.words, found.spans, found.vectors, strict=True)
-            ]
-            self._line({"text": text, "words": rows})
+            self._line({"text": text, "words": word_rows(found)})
 
     def _line(self, record: dict[str, Any]) -> None:
         self.file.write(json.dumps(record, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
@@ -128,10 +124,10 @@ class _Parquet:
         flat = pa.array(np.concatenate([found.vectors for found in words]).reshape(-1))
         first = self.texts
         self.texts += len(texts)
-        numbers = [first + number for number, found in enumerate(words) for _ in found.words]
+        text_numbers = [first + number for number, found in enumerate(words) for _ in found.words]
         self._table(
             {
-                "text_number": pa.array(numbers, pa.int64()),
+                "text_number": pa.array(text_numbers, pa.int64()),
                 "word": _strings([word for found in words for word in found.words]),
                 "start": pa.array([start for found in words for start, _ in found.spans], pa.int64()),
                 "end": pa.array([end for found in words for _, end in found.spans], pa.int64()),
@@ -153,7 +149,15 @@ class _Parquet:
         self.writer.write_table(table)
 
 
-def _numbers(vector: Floats) -> list[float]:
+def word_rows(found: WordVectors) -> list[dict[str, Any]]:
+    """What is written of a text's words."""
+    return [
+        {"word": word, "start": start, "end": end, "vector": numbers(vector)}
+        for word, (start, end), vector in zip(found.words, found.spans, found.vectors, strict=True)
+    ]
+
+
+def numbers(vector: Floats) -> list[float]:
     """Nine significant digits bring a float32 back exactly; more would only fill the disk."""
     return [float(f"{value:.9g}") for value in vector.tolist()]
 

@@ -1,0 +1,258 @@
+"""What every request must pass before anything else sees it: who asks, from where, how much, how slowly. Also what ends
+it early: a client that has gone, a deadline, a server that stops.
+
+Here and not in the routes, so that no route can forget it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bertkit.serve.metrics import Metrics
+from bertkit.serve.refusals import RefusalError, stopping, too_busy
+from bertkit.serve.settings import Settings, is_address
+
+log = logging.getLogger("bertkit.serve")
+
+PUBLIC = frozenset({"/healthz", "/readyz"})
+"""What needs no token."""
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+)
+
+
+class Activity:
+    """What a server is doing."""
+
+    def __init__(self) -> None:
+        self.stopping = False
+        self.ready = False
+        self.failure: Exception | None = None
+        """Why it could not begin."""
+        self.accepted = self.answered = self.gone = 0
+
+
+class _ClientGoneError(Exception):
+    pass
+
+
+class Guard:
+    def __init__(self, app: ASGIApp, settings: Settings, activity: Activity, metrics: Metrics) -> None:
+        self.app, self.settings, self.activity, self.metrics = app, settings, activity, metrics
+        self.limits = settings.limits
+        self.held = 0
+        """Bytes of all bodies that are here."""
+        self.names = {"localhost", settings.host.lower(), *(name.lower() for name in settings.hosts)}
+        self.token = None if settings.token is None else settings.token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, answer = time.monotonic(), _Answer(send, self.activity)
+        counted = False
+        try:
+            self._judge(scope)
+            self.activity.accepted += 1
+            counted = True
+            with self._holding() as hold:
+                body = await self._body(receive, hold)
+                await self._run(scope, receive, answer, body)
+        except RefusalError as refusal:
+            await answer.refuse(refusal, scope, receive)
+        except _ClientGoneError:
+            self.activity.gone += 1
+            self.metrics.client_gone()
+            return
+        self.activity.answered += counted
+        self.metrics.request(_route_of(scope), answer.status, time.monotonic() - started)
+
+    def _judge(self, scope: Scope) -> None:
+        """From the headers alone."""
+        headers: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name, []).append(value)
+        public = scope["path"] in PUBLIC
+        if self.activity.stopping and not public:
+            raise stopping()
+        self._check_host(headers.get(b"host", []))
+        self._check_origin(headers.get(b"origin", []), headers[b"host"][0])
+        # A browser that asks whether a page may ask has no token to give yet; the page's origin was checked above.
+        asks_first = scope["method"] == "OPTIONS" and b"origin" in headers and bool(self.settings.origins)
+        if self.token is not None and not public and not asks_first:
+            _check_token(headers.get(b"authorization", []), self.token)
+        if scope["method"] in ("POST", "PUT", "PATCH"):
+            kind = headers.get(b"content-type", [b""])[0].partition(b";")[0].strip().lower()
+            if kind != b"application/json":
+                raise RefusalError(415, "not_json", "Send JSON, with the content type application/json.")
+            if b"content-encoding" in headers:
+                raise RefusalError(415, "compressed", "Send the body as it is, not compressed.")
+        length = headers.get(b"content-length", [b"0"])[0]
+        if length.isdigit() and int(length[:20]) > self.limits.body_bytes:
+            raise self._too_large()
+
+    def _check_host(self, given: list[bytes]) -> None:
+        """A page of somebody else's whose name leads here must not pass for one of ours (DNS rebinding): it cannot
+        help sending that name. Addresses are nobody's name."""
+        if len(given) != 1:
+            raise RefusalError(400, "no_host", "A request must say which host it is for, once.")
+        try:
+            name = urlsplit(f"//{given[0].decode('ascii')}").hostname or ""
+        except ValueError:
+            raise RefusalError(400, "no_host", "The host that the request is for cannot be read.") from None
+        if name not in self.names and not is_address(name):
+            raise RefusalError(
+                421, "unknown_host", "This server does not go by that name; --allow-host lets it be called so."
+            )
+
+    def _check_origin(self, given: list[bytes], host: bytes) -> None:
+        """Browsers say which page asks; those of other servers may not."""
+        for each in given:
+            origin = each.decode("latin-1")
+            same = origin.lower() in (
+                f"http://{host.decode('latin-1')}".lower(),
+                f"https://{host.decode('latin-1')}".lower(),
+            )
+            if not same and origin not in self.settings.origins:
+                raise RefusalError(403, "other_origin", "Web pages of other servers may not use this one.")
+
+    def _too_large(self) -> RefusalError:
+        return RefusalError(413, "too_large", f"A body may have {self.limits.body_bytes:,} bytes.")
+
+    @contextlib.contextmanager
+    def _holding(self) -> Iterator[Callable[[int], None]]:
+        """Counts the bytes of a body among those of all, for as long as it is there."""
+        own = 0
+
+        def hold(size: int) -> None:
+            nonlocal own
+            own += size
+            self.held += size
+            if self.held > self.limits.held_bytes:
+                raise too_busy(1)
+
+        try:
+            yield hold
+        finally:
+            self.held -= own
+
+    async def _body(self, receive: Receive, hold: Callable[[int], None]) -> bytes:
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self.limits.body_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise _ClientGoneError
+                    body += message.get("body", b"")
+                    if len(body) > self.limits.body_bytes:
+                        raise self._too_large()
+                    hold(len(message.get("body", b"")))
+                    if not message.get("more_body", False):
+                        return bytes(body)
+        except TimeoutError:
+            raise RefusalError(
+                408,
+                "too_slow",
+                f"The body did not arrive within {self.limits.body_seconds:g} s.",
+                {"connection": "close"},
+            ) from None
+
+    async def _run(self, scope: Scope, receive: Receive, answer: _Answer, body: bytes) -> None:
+        gone = asyncio.ensure_future(_disconnected(receive))
+        work = asyncio.ensure_future(self.app(scope, _replayed(body, gone), answer))
+        try:
+            await asyncio.wait((work, gone), timeout=self.limits.request_seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                work.cancel()
+                await asyncio.wait((work,))
+                if gone.done():
+                    raise _ClientGoneError
+                if not answer.status:
+                    seconds = self.limits.request_seconds
+                    raise RefusalError(504, "too_late", f"There was no answer within {seconds:g} s.")
+                _abort(scope)  # it was begun, and its reader is too slow
+                raise _ClientGoneError
+            if not work.cancelled() and (problem := work.exception()) is not None:
+                _log_without_texts(scope, problem)
+                if not answer.status:
+                    raise RefusalError(500, "fault", "Something went wrong in the server; its log says what.")
+        finally:
+            gone.cancel()
+            work.cancel()
+
+
+def _check_token(given: list[bytes], right_one: bytes) -> None:
+    scheme, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
+    right = hmac.compare_digest(token.strip(), right_one)
+    if scheme.lower() != b"bearer" or not right:
+        raise RefusalError(
+            401,
+            "wrong_token",
+            "Send the server's token: Authorization: Bearer TOKEN.",
+            {"www-authenticate": "Bearer"},
+        )
+
+
+class _Answer:
+    """`send` with the headers that every answer has, which remembers the status."""
+
+    def __init__(self, send: Send, activity: Activity) -> None:
+        self.send, self.activity, self.status = send, activity, 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = [*message.get("headers", []), *HEADERS]
+            if self.activity.stopping and not any(name == b"connection" for name, _ in headers):
+                headers.append((b"connection", b"close"))
+            message = {**message, "headers": headers}
+        await self.send(message)
+
+    async def refuse(self, refusal: RefusalError, scope: Scope, receive: Receive) -> None:
+        await refusal.response()(scope, receive, self)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _replayed(body: bytes, gone: asyncio.Future[None]) -> Receive:
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive() -> Message:
+        if (message := next(messages, None)) is not None:
+            return message
+        await asyncio.shield(gone)
+        return {"type": "http.disconnect"}
+
+    return receive
+
+
+def _abort(scope: Scope) -> None:
+    """Give a connection up; protocol.py leaves the way to do it."""
+    if "bertkit.abort" in scope.get("extensions", {}):
+        scope["extensions"]["bertkit.abort"]["call"]()
+
+
+def _log_without_texts(scope: Scope, problem: BaseException) -> None:
+    """What an exception says may quote what a client sent, so only its kind and its place are kept."""
+    place = "".join(traceback.format_tb(problem.__traceback__))
+    log.error("%s %s: %s\n%s", scope["method"], _route_of(scope), type(problem).__name__, place)
+
+
+def _route_of(scope: Scope) -> str:
+    return str(getattr(scope.get("route"), "path", "other"))

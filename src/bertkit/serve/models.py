@@ -1,0 +1,272 @@
+"""The models of a server: loaded when they are wanted or at the start, anew when their folder changes, and unloaded
+when memory is short, the one that was asked longest ago first.
+
+A load runs in a thread, one at a time; who asks for a model meanwhile waits for the same load. A folder that has become
+bad leaves what was loaded from it in service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from bertkit.errors import BertkitError, nearest, shortened
+from bertkit.inference.batching import token_budget
+from bertkit.inference.predictor import Predictor
+from bertkit.interop.folder import ModelFolder
+from bertkit.interop.hub import find_folder
+from bertkit.serve.batcher import Batcher
+from bertkit.serve.metrics import Metrics
+from bertkit.serve.operations import Operation, Piece
+from bertkit.serve.refusals import RefusalError, not_ready, unprocessable
+from bertkit.serve.runtime import open_model
+from bertkit.serve.settings import Settings
+
+log = logging.getLogger("bertkit.serve")
+
+Signature = tuple[tuple[str, int, int, int], ...]
+
+
+class Served:
+    """A model in memory, its queue and its threads."""
+
+    def __init__(self, name: str, predictor: Predictor, settings: Settings, metrics: Metrics) -> None:
+        import torch
+
+        self.name, self.predictor, self.limits = name, predictor, settings.limits
+        self.users = 0
+        encoder = predictor.encoder
+        cores = torch.get_num_threads() if encoder.device.type == "cpu" else 1
+        self.bytes = sum(each.numel() * each.element_size() for each in _model_of(predictor).parameters())
+        self.batcher = Batcher(
+            name,
+            budget=settings.batch_tokens or cores * token_budget(encoder.config, encoder.device.type),
+            wait=settings.wait_seconds,
+            queue=settings.limits.queue,
+            queue_tokens=settings.limits.queue_tokens,
+            threads=cores,
+            metrics=metrics,
+        )
+        self.tokenizing = ThreadPoolExecutor(1, thread_name_prefix=f"tokenize {name}")
+
+    async def answer(self, operation: Operation, values: Sequence[Any]) -> tuple[list[Any], int]:
+        """An answer for each input, and how many tokens they had."""
+        with self.batcher.admission(len(values)):
+            try:
+                pieces = await asyncio.get_running_loop().run_in_executor(self.tokenizing, operation.prepare, values)
+                self._check_tokens(pieces)
+            except BaseException:
+                self.batcher.gave_up()
+                raise
+            return await self.batcher.submit(operation, pieces), sum(piece.tokens for piece in pieces)
+
+    def _check_tokens(self, pieces: Sequence[Piece]) -> None:
+        for number, piece in enumerate(pieces, 1):
+            if piece.tokens > self.limits.tokens:
+                raise unprocessable(
+                    f"input {number} has {piece.tokens:,} tokens, and {self.limits.tokens:,} are the most."
+                )
+        if (total := sum(piece.tokens for piece in pieces)) > self.limits.queue_tokens:
+            raise unprocessable(
+                f"The inputs have {total:,} tokens together, and {self.limits.queue_tokens:,} are the most. Send fewer."
+            )
+
+    def close(self) -> None:
+        self.tokenizing.shutdown()
+        self.batcher.close()
+
+
+class Entry:
+    """A model that the server knows, loaded or not."""
+
+    def __init__(self, name: str, folder: str, settings: Settings) -> None:
+        self.name, self.folder = name, folder
+        opened = ModelFolder(find_folder(folder), ignore_config_keys=settings.ignore_config_keys)
+        self.task, self.path = opened.task, opened.path
+        self.served: Served | None = None
+        self.used = 0.0
+        self.loading: asyncio.Task[Served] | None = None
+        self.loaded: Signature = ()
+        """Of the files that are served."""
+        self.seen: Signature = ()
+        """Of the files at the last look."""
+        self.refused: Signature = ()
+        """Of files that could not be loaded."""
+
+    @property
+    def state(self) -> str:
+        if self.served is not None:
+            return "ready"
+        return "loading" if self.loading is not None else "not loaded"
+
+
+class Models:
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        """Folders are opened, so that what is wrong with one is known before anything is served."""
+        self.settings, self.metrics = settings, metrics
+        self.entries = {name: Entry(name, folder, settings) for name, folder in settings.models.items()}
+        for name, entry in self.entries.items():
+            if settings.memory is not None and (need := _bytes_of(entry, settings)) > settings.memory:
+                raise BertkitError(
+                    f"{name} needs {need:,} bytes, and --memory allows {settings.memory:,} for all models",
+                    "Allow more, or leave it out.",
+                )
+        self._one_load = asyncio.Lock()
+        self._loader = ThreadPoolExecutor(1, thread_name_prefix="load")
+        self._closing: set[asyncio.Future[None]] = set()
+
+    def entry(self, name: str) -> Entry:
+        if name not in self.entries:
+            hint = nearest(name, self.entries)
+            raise RefusalError(
+                404, "unknown_model", f"No model is called {shortened(name)}. {hint or 'GET /v1/models lists them.'}"
+            )
+        return self.entries[name]
+
+    @contextlib.asynccontextmanager
+    async def using(self, name: str) -> AsyncIterator[Served]:
+        """The model, loaded if it was not; it stays in memory for as long."""
+        entry = self.entry(name)
+        entry.used = time.monotonic()
+        while (served := entry.served) is None:
+            await self._loaded(entry)
+        served.users += 1
+        try:
+            yield served
+        finally:
+            served.users -= 1
+            if served is not entry.served and not served.users:
+                self._end(served)
+
+    async def load_all(self) -> None:
+        """As many as there is memory for, in their order; the others when they are asked for."""
+        for entry in self.entries.values():
+            used = sum(each.served.bytes for each in self.entries.values() if each.served is not None)
+            if self.settings.memory is None or used + _bytes_of(entry, self.settings) <= self.settings.memory:
+                await self._load(entry)
+
+    async def watch(self) -> None:
+        """Look at the folders for ever, and load those that have changed and stay as they are for one look."""
+        while self.settings.reload_seconds:
+            await asyncio.sleep(self.settings.reload_seconds)
+            for entry in self.entries.values():
+                if entry.served is None:
+                    continue
+                now = await self._in_loader(_signature, entry.path)
+                settled, entry.seen = now == entry.seen, now
+                if now and settled and now not in (entry.loaded, entry.refused):
+                    await self._reload(entry, now)
+
+    async def close(self) -> None:
+        for entry in self.entries.values():
+            if entry.served is not None:
+                self._end(entry.served)
+                entry.served = None
+        await asyncio.gather(*self._closing)
+        self._loader.shutdown()
+
+    async def _loaded(self, entry: Entry) -> Served:
+        """Whoever comes while it loads gets the same; that one of them goes away does not stop it."""
+        if entry.loading is None:
+            entry.loading = asyncio.create_task(self._load(entry))
+        try:
+            return await asyncio.shield(entry.loading)
+        except BertkitError as problem:
+            log.error("%s: %s", entry.name, problem)
+            raise not_ready(f"{entry.name} could not be loaded; the log of the server says why.", 10) from None
+
+    async def _load(self, entry: Entry) -> Served:
+        try:
+            async with self._one_load:
+                if entry.served is not None:
+                    return entry.served
+                self._make_room(entry)
+                entry.loaded = entry.seen = await self._in_loader(_signature, entry.path)
+                return self._put(entry, await self._in_loader(_open_and_try, entry.folder, self.settings))
+        except BertkitError:
+            self.metrics.load(entry.name, "failed")
+            raise
+        finally:
+            entry.loading = None
+
+    async def _reload(self, entry: Entry, signature: Signature) -> None:
+        try:
+            async with self._one_load:
+                predictor = await self._in_loader(_open_and_try, entry.folder, self.settings)
+                old, entry.loaded = entry.served, signature
+                self._put(entry, predictor)
+        except Exception as problem:
+            # Files that are half written look like this too; the next change is tried again.
+            entry.refused = signature
+            self.metrics.load(entry.name, "refused")
+            log.error(
+                "%s: its folder has changed and cannot be loaded, so the old model goes on: %s", entry.name, problem
+            )
+            return
+        if old is not None and not old.users:
+            self._end(old)
+        log.info("%s: loaded anew, its folder has changed", entry.name)
+
+    def _put(self, entry: Entry, predictor: Predictor) -> Served:
+        entry.served = served = Served(entry.name, predictor, self.settings, self.metrics)
+        entry.task, entry.refused = predictor.task, ()
+        self.metrics.loaded(entry.name, served.bytes)
+        self.metrics.load(entry.name, "loaded")
+        return served
+
+    def _make_room(self, wanted: Entry) -> None:
+        if self.settings.memory is None:
+            return
+        need = _bytes_of(wanted, self.settings)
+        there = sorted((each for each in self.entries.values() if each.served), key=lambda each: each.used)
+        used = sum(each.served.bytes for each in there if each.served)
+        for each in there:
+            if used + need <= self.settings.memory:
+                return
+            if each.served is not None and not each.served.users:
+                used -= each.served.bytes
+                self._end(each.served)
+                each.served = None
+                self.metrics.loaded(each.name, 0)
+                log.info("%s: unloaded, to make room for %s", each.name, wanted.name)
+        if used + need > self.settings.memory:
+            raise not_ready(f"{wanted.name} is not loaded, and the models that are loaded are all at work.")
+
+    def _end(self, served: Served) -> None:
+        closing = asyncio.ensure_future(asyncio.to_thread(served.close))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    async def _in_loader(self, function: Any, *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._loader, function, *arguments)
+
+
+def _open_and_try(folder: str, settings: Settings) -> Predictor:
+    """Computing once finds what loading does not, and makes the first answer as quick as the others."""
+    predictor = open_model(folder, settings)
+    predictor.encoder.embed("1 2 3", pooling="mean", normalize=False, allow_empty=True)
+    return predictor
+
+
+def _model_of(predictor: Predictor) -> Any:
+    scorer = getattr(predictor, "scorer", None)
+    return predictor.encoder.model if scorer is None else scorer.model
+
+
+def _bytes_of(entry: Entry, settings: Settings) -> int:
+    return 4 * ModelFolder(entry.path, ignore_config_keys=settings.ignore_config_keys).parameters
+
+
+def _signature(folder: Path) -> Signature:
+    """Changes with any file; nothing if the folder is not there, as for a moment while it is exchanged."""
+    try:
+        found = [(each.name, each.stat()) for each in folder.iterdir() if each.is_file()]
+        return tuple(sorted((name, facts.st_ino, facts.st_size, facts.st_mtime_ns) for name, facts in found))
+    except OSError:
+        return ()

@@ -1,0 +1,273 @@
+"""The server's own routes. Everything that is asked of a model goes through `answers_of`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
+from pydantic_core import from_json
+from starlette.exceptions import HTTPException
+
+from bertkit.inference.embedding import EmbedSettings, Floats, Plan
+from bertkit.inference.layer_choice import LayerChoice
+from bertkit.inference.predictor import TaskPredictor
+from bertkit.serve import schemas
+from bertkit.serve.operations import Attention, Embed, EmbedWords, FillMask, Operation, Predict
+from bertkit.serve.refusals import RefusalError, unprocessable
+
+if TYPE_CHECKING:
+    from bertkit.serve.models import Entry, Models, Served
+
+MANY, MANY_TOKENS = 8, 256
+"""Answers, and tokens of their inputs, beyond which writing them as JSON is left to a thread."""
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": schemas.Problem, "description": what}
+    for status, what in {
+        400: "not JSON, or no HTTP",
+        401: "no token, or a wrong one",
+        403: "asked by a page of another server",
+        404: "no such model",
+        408: "sent too slowly",
+        413: "too large",
+        415: "not JSON",
+        421: "a host that the server does not know",
+        422: "an input that cannot be answered",
+        429: "too busy; Retry-After says when to ask again",
+        500: "a fault of the server",
+        503: "loading, or stopping",
+        504: "not answered in time",
+    }.items()
+}
+
+
+class _JsonRequest(Request):
+    """Bodies are parsed by pydantic's reader, which is quick, and refuses what nests too deep or is no Unicode."""
+
+    async def json(self) -> Any:
+        try:
+            found = from_json(await self.body(), allow_inf_nan=False)
+        except ValueError as problem:
+            why = f"half of a surrogate pair is no text ({problem})" if "hex escape" in str(problem) else problem
+            raise HTTPException(400, f"The body is not JSON: {why}.") from None
+        most = models_of(self).settings.limits.values
+        if has_more_values(found, most):
+            raise HTTPException(413, f"A body may have {most:,} values: texts, numbers, lists and keys.")
+        return found
+
+
+def has_more_values(found: Any, most: int) -> bool:
+    """Counted no further than that."""
+    left, waiting = most, [found]
+    while waiting:
+        inner = waiting.pop()
+        left -= len(inner) if isinstance(inner, list | dict) else 0
+        if left < 0:
+            return True
+        if isinstance(inner, list | dict):
+            waiting += (
+                each for each in (inner.values() if isinstance(inner, dict) else inner) if isinstance(each, list | dict)
+            )
+    return False
+
+
+class JsonRoute(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def handle_json(request: Request) -> Response:
+            return await handle(_JsonRequest(request.scope, request.receive))
+
+        return handle_json
+
+
+router = APIRouter(prefix="/v1", responses=PROBLEMS, route_class=JsonRoute)
+
+
+def models_of(request: Request) -> Models:
+    models: Models = request.app.state.models
+    return models
+
+
+async def answers_of(
+    request: Request,
+    name: str,
+    operation: Callable[[Served], Operation],
+    items: Sequence[Any],
+    write: Callable[[Sequence[Any], int], bytes],
+    *,
+    large: bool = False,
+) -> Response:
+    """The answers to some inputs, as JSON. `write` is given them and the number of their tokens; where they are large,
+    in a thread."""
+    async with models_of(request).using(name) as served:
+        check_size(items, served)
+        answers, tokens = await served.answer(operation(served), items)
+        if large or len(answers) > MANY or tokens > MANY_TOKENS:
+            body = await asyncio.get_running_loop().run_in_executor(served.tokenizing, write, answers, tokens)
+        else:
+            body = write(answers, tokens)
+    return Response(body, media_type="application/json")
+
+
+def check_size(items: Sequence[Any], served: Served) -> None:
+    most = served.limits
+    if not items:
+        raise unprocessable("There are no inputs.")
+    if len(items) > most.items:
+        raise RefusalError(
+            413, "too_many_items", f"A request may have {most.items} inputs, and this one has {len(items):,}."
+        )
+    for number, item in enumerate(items, 1):
+        if (size := _characters(item)) > most.characters:
+            raise RefusalError(
+                413, "too_long", f"input {number} has {size:,} characters, and {most.characters:,} are the most."
+            )
+
+
+def _characters(item: Any) -> int:
+    if isinstance(item, str):
+        return len(item)
+    if isinstance(item, dict):
+        return sum(map(_characters, item.values()))
+    return sum(map(_characters, item)) + len(item) if isinstance(item, list | tuple) else 0
+
+
+def written(name: str) -> Callable[[Sequence[Any], int], bytes]:
+    head = f'{{"model": {json.dumps(name)}, "answers": ['.encode()
+
+    def write(answers: Sequence[Any], _: int) -> bytes:
+        return head + b", ".join(map(as_bytes, answers)) + b"]}"
+
+    return write
+
+
+def as_bytes(answer: Any) -> bytes:
+    return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def vector_bytes(vector: Floats) -> bytes:
+    """Nine significant digits bring a float32 back exactly."""
+    if not np.isfinite(vector).all():
+        raise ValueError("a vector that is not finite")
+    return b"[" + b",".join([b"%.9g"] * len(vector)) % tuple(vector.tolist()) + b"]"
+
+
+@router.get("/models", response_model=schemas.ModelList, summary="The models that are served")
+async def list_models(request: Request) -> Any:
+    models = models_of(request)
+    return {"object": "list", "data": [_facts(each, models) for each in models.entries.values()]}
+
+
+@router.get("/models/{name}", response_model=schemas.ModelFacts, summary="One of them")
+async def one_model(request: Request, name: str) -> Any:
+    models = models_of(request)
+    return _facts(models.entry(name), models)
+
+
+def _facts(entry: Entry, models: Models) -> dict[str, Any]:
+    served = entry.served
+    facts: dict[str, Any] = {
+        "id": entry.name,
+        "object": "model",
+        "owned_by": "bertkit",
+        "created": 0,
+        "task": entry.task,
+        "state": entry.state,
+        "default": entry.name == models.settings.default,
+        "operations": ["embed", "attention"],
+        "labels": None,
+        "max_length": None,
+        "mask": None,
+        "layers": None,
+        "heads": None,
+        "queue": 0 if served is None else served.batcher.admitted,
+        "reload_refused": bool(entry.refused),
+    }
+    if served is not None:
+        predictor, encoder = served.predictor, served.predictor.encoder
+        facts |= {
+            "max_length": encoder.max_length,
+            "layers": encoder.config.num_hidden_layers,
+            "heads": encoder.config.num_attention_heads,
+        }
+        if isinstance(predictor, TaskPredictor):
+            facts["operations"] = ["predict", *facts["operations"]]
+            facts["labels"] = list(predictor.scorer.task.labels) or None
+            facts["max_length"] = predictor.scorer.task.max_length
+        elif encoder.model.mlm is not None:
+            facts["operations"] = ["fill-mask", *facts["operations"]]
+            facts["mask"] = encoder.tokenizer.specials["mask"]
+    return facts
+
+
+@router.post("/models/{name}/predict", response_model=schemas.Answers, summary="What a fine-tuned model says of inputs")
+async def predict(request: Request, name: str, asked: schemas.PredictRequest) -> Any:
+    return await answers_of(request, name, predicting, asked.items(), written(name))
+
+
+def predicting(served: Served) -> Operation:
+    """The place for predictors that are not a task's: they bring an operation of their own."""
+    if not isinstance(served.predictor, TaskPredictor):
+        raise unprocessable(
+            f"{served.name} is not fine-tuned for a task. It can {served.predictor.task}: use that route of it."
+        )
+    return Predict(served.predictor)
+
+
+@router.post("/models/{name}/fill-mask", response_model=schemas.Answers, summary="Guesses for masked words")
+async def fill_mask(request: Request, name: str, asked: schemas.FillMaskRequest) -> Any:
+    return await answers_of(
+        request, name, lambda served: FillMask(served.predictor.encoder, asked.k), asked.items(), written(name)
+    )
+
+
+@router.post("/models/{name}/embed", response_model=schemas.Answers, summary="Vectors for texts, or for their words")
+async def embed(request: Request, name: str, asked: schemas.EmbedRequest) -> Any:
+    if asked.level == "word":
+        if asked.pooling is not None or asked.normalize is not None or asked.long != "windows":
+            raise unprocessable("pooling, normalize and long are for texts, not for words: leave them out.")
+        return await answers_of(request, name, lambda served: _words(served, asked), asked.items(), written(name))
+    texts = asked.items()
+    head = f'{{"model": {json.dumps(name)}, "answers": ['.encode()
+
+    def write(vectors: Sequence[Floats], _: int) -> bytes:
+        rows = (
+            b'{"text": ' + as_bytes(text) + b', "vector": ' + vector_bytes(vector) + b"}"
+            for text, vector in zip(texts, vectors, strict=True)
+        )
+        return head + b", ".join(rows) + b"]}"
+
+    return await answers_of(request, name, lambda served: embedding(served, asked), texts, write)
+
+
+def _words(served: Served, asked: schemas.EmbedRequest) -> Operation:
+    encoder = served.predictor.encoder
+    LayerChoice.parse(asked.layers, encoder.config.num_hidden_layers)
+    return EmbedWords(encoder, asked.layers, asked.split)
+
+
+def embedding(served: Served, asked: schemas.EmbedRequest) -> Operation:
+    settings: EmbedSettings = {"layers": asked.layers, "long": asked.long, "allow_empty": asked.allow_empty}
+    if asked.pooling is not None:
+        settings["pooling"] = asked.pooling
+    if asked.normalize is not None:
+        settings["normalize"] = asked.normalize
+    return Embed(served.predictor.encoder, Plan.of(served.predictor.encoder, settings))
+
+
+@router.post("/models/{name}/attention", response_model=schemas.Answers, summary="How much tokens look at each other")
+async def attention(request: Request, name: str, asked: schemas.AttentionRequest) -> Any:
+    return await answers_of(
+        request,
+        name,
+        lambda served: Attention(served.predictor.encoder, asked.layer, asked.head, truncate=asked.truncate),
+        [(asked.text, asked.pair)],
+        written(name),
+        large=True,
+    )

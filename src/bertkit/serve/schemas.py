@@ -1,0 +1,171 @@
+"""What requests look like. What a model makes of an input is said by its task; here it is only made sure that there is
+text where text belongs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+
+Text = Annotated[StrictStr, Field(pattern=r"^[^\x00]*$")]
+Texts = Annotated[list[Text], Field(fail_fast=True)]
+"""The first that is wrong is told: to find all in a long list takes seconds."""
+Count = Annotated[StrictInt, Field(ge=0, le=10_000)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Fields(_Strict):
+    """An input with names: the ones that the model's task reads."""
+
+    text: Text | None = Field(None, description="classify, regress, embed, tag")
+    pair: Text | None = Field(None, description="classify, regress, embed: the second text")
+    words: Texts | None = Field(None, description="tag: the words, where they are known")
+    question: Text | None = Field(None, description="qa")
+    context: Text | None = Field(None, description="qa: the passage")
+    premise: Text | None = Field(None, description="choice: the beginning")
+    endings: Texts | None = Field(None, description="choice: what it may go on with")
+
+    def given(self) -> dict[str, Any]:
+        return self.model_dump(exclude_none=True)
+
+
+Item = Text | Annotated[list[Text | Texts], Field(fail_fast=True)] | Fields
+"""A text; two texts, the words to tag, or a beginning and its endings, in a list; or an object."""
+
+
+class PredictRequest(_Strict):
+    inputs: Text | Fields | Annotated[list[Item], Field(fail_fast=True)] = Field(
+        description="One input, a text or an object; or a list of them, in which a list stands for one input too: "
+        "two texts, words to tag, or a beginning and a list of endings.",
+        examples=["good value", ["good value", "fell apart"], {"question": "Who came?", "context": "Ann came."}],
+    )
+
+    def items(self) -> list[Any]:
+        given = self.inputs if isinstance(self.inputs, list) else [self.inputs]
+        return [each.given() if isinstance(each, Fields) else each for each in given]
+
+
+class _Texts(_Strict):
+    inputs: Text | Texts = Field(description="A text, or a list of them.")
+
+    def items(self) -> list[str]:
+        return [self.inputs] if isinstance(self.inputs, str) else self.inputs
+
+
+class FillMaskRequest(_Texts):
+    k: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(5, description="How many guesses for each mask.")
+
+
+class EmbedRequest(_Texts):
+    level: Literal["text", "word"] = "text"
+    pooling: Literal["cls", "mean", "max"] | None = Field(None, description="What the folder asks for, unless given.")
+    layers: Annotated[StrictStr, Field(max_length=200)] = "last"
+    normalize: StrictBool | None = Field(None, description="Vectors of length 1; what the folder asks for.")
+    long: Literal["windows", "truncate", "error"] = "windows"
+    allow_empty: StrictBool = False
+    split: Literal["tokenizer", "whitespace"] = Field("tokenizer", description="With level word, what a word is.")
+
+
+class AttentionRequest(_Strict):
+    text: Text
+    pair: Text | None = None
+    layer: Count | None = Field(None, description="Counted from 0; all of them unless given.")
+    head: Count | None = Field(None, description="Counted from 0; all of them unless given.")
+    truncate: StrictBool = False
+
+
+class OpenAIEmbeddings(BaseModel):
+    """As OpenAI's clients send it. Fields that we do not know are ignored, as servers of that kind do."""
+
+    input: Text | Texts
+    model: Text | None = None
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: StrictInt | None = None
+    user: StrictStr | None = None
+
+    def items(self) -> list[str]:
+        return [self.input] if isinstance(self.input, str) else self.input
+
+
+class TeiEmbed(BaseModel):
+    """As clients of text-embeddings-inference send it."""
+
+    inputs: Text | Texts
+    normalize: StrictBool = True
+    truncate: StrictBool = False
+
+    def items(self) -> list[str]:
+        return [self.inputs] if isinstance(self.inputs, str) else self.inputs
+
+
+Pair = Annotated[list[Text], Field(min_length=1, max_length=2, fail_fast=True)]
+
+
+class TeiPredict(BaseModel):
+    inputs: Text | Pair | Annotated[list[Pair], Field(min_length=1, fail_fast=True)] = Field(
+        description="A text, two texts that belong together, or a list of such lists."
+    )
+    truncate: StrictBool = False
+    raw_scores: StrictBool = False
+
+
+class TeiLabel(BaseModel):
+    score: float
+    label: str
+
+
+class OpenAIVector(BaseModel):
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class OpenAIUsage(BaseModel):
+    prompt_tokens: int
+    total_tokens: int
+
+
+class OpenAIList(BaseModel):
+    object: Literal["list"]
+    data: list[OpenAIVector]
+    model: str
+    usage: OpenAIUsage
+
+
+class Problem(BaseModel):
+    class About(BaseModel):
+        type: str
+        message: str
+
+    error: About
+
+
+class Answers(BaseModel):
+    model: str
+    answers: list[dict[str, Any]] = Field(description="One for each input: what the command writes of it.")
+
+
+class ModelFacts(BaseModel):
+    id: str
+    object: Literal["model"]
+    owned_by: Literal["bertkit"]
+    created: int
+    task: str
+    state: Literal["ready", "loading", "not loaded"]
+    default: bool
+    operations: list[str]
+    labels: list[str] | None
+    max_length: int | None
+    mask: str | None
+    layers: int | None
+    heads: int | None
+    queue: int
+    reload_refused: bool = Field(description="Its folder has changed and cannot be loaded; the log says why.")
+
+
+class ModelList(BaseModel):
+    object: Literal["list"]
+    data: list[ModelFacts]

@@ -1,0 +1,94 @@
+"""The server as processes: one, or several behind one port."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import tempfile
+from typing import Any
+
+import uvicorn
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
+
+from bertkit.device import usable_threads
+from bertkit.errors import BertkitError, UsageError
+from bertkit.serve.app import SETTINGS, build, log, set_up_log
+from bertkit.serve.protocol import LimitedProtocol
+from bertkit.serve.settings import Settings
+
+
+def serve(settings: Settings) -> None:
+    """Until it is told to stop."""
+    set_up_log()
+    allow_many_files(settings.limits.connections)
+    app: Any = build(settings)  # in any case: what is wrong with a folder is told before the port is taken
+    with listening(settings) as listener:
+        listener.set_inheritable(True)
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        log.info("bertkit serves %s on http://%s:%d", ", ".join(settings.models), host, listener.getsockname()[1])
+        if settings.workers > 1:
+            _serve_with_workers(settings, listener)
+            return
+        server = uvicorn.Server(_config(app, settings))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # uvicorn sends itself the signal again when it has stopped: being told to stop is no failure.
+            signal.signal(number, lambda *_: None if server.started else sys.exit(0))
+        server.run(sockets=[listener])
+    if app.state.activity.failure is not None:
+        raise app.state.activity.failure
+
+
+def _serve_with_workers(settings: Settings, listener: socket.socket) -> None:
+    """Each has the models for itself, and its share of the cores."""
+    threads = settings.threads or max(1, usable_threads() // settings.workers)
+    with tempfile.TemporaryDirectory() as figures:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = figures
+        os.environ[SETTINGS] = settings.to_json()
+        os.environ["BERTKIT_THREADS"] = str(threads)
+        config = _config("bertkit.serve.app:from_environment", settings, workers=settings.workers, factory=True)
+        supervisor = Multiprocess(config, [listener])
+        supervisor.run()
+    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+        raise BertkitError("a worker process could not begin", "What it said before tells why.")
+
+
+def _config(app: Any, settings: Settings, **options: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=LimitedProtocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=max(1, round(settings.limits.grace_seconds)),
+        **options,
+    )
+
+
+def listening(settings: Settings) -> socket.socket:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except OSError as problem:
+        raise UsageError(
+            f"cannot listen on {settings.host} port {settings.port}: {problem.strerror or problem}",
+            "Choose another with --port, or stop what uses it.",
+        ) from None
+
+
+def allow_many_files(connections: int) -> None:
+    """Each connection is an open file; systems allow few at first."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + 256
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -1,0 +1,53 @@
+"""Real servers in processes of their own, on models that are small and made in a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import torch
+
+from bertkit.interop.fine_tuned import save_fine_tuned
+from bertkit.interop.weights import save_model
+from bertkit.model.bert import Bert
+from bertkit.text.tokenizer import Tokenizer
+from servers import TASKS, Server, new_model, running
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory, tiny: Bert, tokenizer: Tokenizer) -> Path:
+    """A model folder for each task, its head as it was drawn, and a pretrained one, `words`."""
+    place = tmp_path_factory.mktemp("served")
+    torch.manual_seed(0)
+    for name, task in TASKS.items():
+        save_fine_tuned(place / name, new_model(tiny, task), task, tokenizer, metrics={}, provenance={})
+    save_model(place / "words", tiny, tokenizer, provenance={})
+    return place
+
+
+@pytest.fixture(scope="session")
+def server(folders: Path) -> Iterator[Server]:
+    """One with all models and the usual limits, the default model a classifier."""
+    with running(*(folders / name for name in (*TASKS, "words")), "--reload", "0") as started:
+        yield started
+        assert started.process.poll() is None, started.said
+        assert "Traceback" not in started.said
+
+
+@pytest.fixture(scope="session")
+def hasty(folders: Path) -> Iterator[Server]:
+    """One with little patience that computes one input at a time."""
+    limits = ("header_seconds=1", "body_seconds=1", "request_seconds=2", "idle_seconds=2", "connections=1200")
+    arguments = [part for limit in limits for part in ("--limit", limit)]
+    with running(
+        folders / "classify", folders / "words", "--reload", "0", "--batch-tokens", "1", *arguments
+    ) as started:
+        yield started
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[httpx.Client]:
+    with server.client() as client:
+        yield client

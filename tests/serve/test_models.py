@@ -1,0 +1,165 @@
+"""Models that are loaded when they are wanted, anew when their folder changes, and unloaded when memory is short."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import torch
+from typer.testing import CliRunner, Result
+
+import bertkit
+from bertkit.cli import app
+from bertkit.interop.fine_tuned import save_fine_tuned
+from bertkit.interop.folder import ModelFolder
+from bertkit.model.bert import Bert
+from bertkit.text.tokenizer import Tokenizer
+from commands import bertkit_command
+from servers import TASKS, Server, close, new_model, running
+
+PREDICT = "/v1/models/classify/predict"
+
+
+def answer(client: httpx.Client, model: str = "classify") -> Any:
+    done = client.post(f"/v1/models/{model}/predict", json={"inputs": "a value of a class"})
+    assert done.status_code == 200, done.text
+    return done.json()["answers"][0]
+
+
+def test_a_folder_that_changes_is_loaded_anew_and_a_bad_one_is_not(
+    tmp_path: Path, folders: Path, tiny: Bert, tokenizer: Tokenizer
+):
+    folder = tmp_path / "classify"
+    shutil.copytree(folders / "classify", folder)
+    with running(folder, "--reload", "0.1") as server, server.client() as client:
+        first = answer(client)
+        torch.manual_seed(7)
+        task = TASKS["classify"]
+        save_fine_tuned(folder, new_model(tiny, task), task, tokenizer, metrics={}, provenance={}, overwrite=True)
+        server.wait_for("classify: loaded anew")
+        second = answer(client)
+        assert close(second, bertkit.load(folder, threads=1)("a value of a class"))
+        assert not close(first, second)
+
+        weights = (folder / "model.safetensors").read_bytes()
+        (folder / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+        server.wait_for("the old model goes on")
+        assert answer(client) == second
+        facts = client.get("/v1/models/classify")
+        assert facts.json()["reload_refused"] is True
+        assert str(tmp_path) not in facts.text
+
+        shutil.rmtree(folder)
+        assert answer(client) == second
+        shutil.copytree(folders / "classify", folder)
+        server.wait_for(r"(?s)loaded anew.*loaded anew")
+        assert close(answer(client), first)
+        assert client.get("/v1/models/classify").json()["reload_refused"] is False
+
+
+@pytest.fixture(scope="module")
+def lazy(tmp_path_factory: pytest.TempPathFactory, folders: Path) -> Iterator[Server]:
+    """One that loads when asked, with memory for two models; `qa` is damaged after its start."""
+    need = 4 * ModelFolder(folders / "classify").parameters
+    damaged = tmp_path_factory.mktemp("damaged") / "qa"
+    shutil.copytree(folders / "qa", damaged)
+    models = [folders / name for name in ("classify", "regress", "tag")]
+    with running(*models, damaged, "--lazy", "--memory", int(2.5 * need), "--reload", "0") as started:
+        weights = (damaged / "model.safetensors").read_bytes()
+        (damaged / "model.safetensors").write_bytes(weights[:1000])
+        yield started
+
+
+def states(client: httpx.Client) -> dict[str, str]:
+    return {each["id"]: each["state"] for each in client.get("/v1/models").json()["data"]}
+
+
+def test_two_requests_for_a_model_that_is_loading_are_both_answered(lazy: Server):
+    async def ask_both() -> list[int]:
+        async with httpx.AsyncClient(base_url=lazy.url, timeout=60) as client:
+            done = await asyncio.gather(*(client.post(PREDICT, json={"inputs": "a"}) for _ in range(2)))
+            return [each.status_code for each in done]
+
+    with lazy.client() as client:
+        assert client.get("/readyz").status_code == 200
+        assert set(states(client).values()) == {"not loaded"}
+        assert asyncio.run(ask_both()) == [200, 200]
+        assert 'bertkit_model_loads_total{model="classify",outcome="loaded"} 1.0' in client.get("/metrics").text
+
+
+def test_models_make_room_for_each_other(lazy: Server, folders: Path):
+    with lazy.client() as client:
+        for name in ("classify", "regress", "classify", "tag"):
+            answer(client, name)
+        assert [name for name, state in states(client).items() if state == "ready"] == ["classify", "tag"]
+        assert close(answer(client, "regress"), bertkit.load(folders / "regress", threads=1)("a value of a class"))
+        assert [name for name, state in states(client).items() if state == "ready"] == ["regress", "tag"]
+    assert "classify: unloaded, to make room for regress" in lazy.said
+
+
+def test_a_model_that_cannot_be_loaded_leaves_the_others_served(lazy: Server):
+    with lazy.client() as client:
+        done = client.post("/v1/models/qa/predict", json={"inputs": {"question": "a", "context": "b"}})
+        assert done.status_code == 503
+        assert "could not be loaded" in done.json()["error"]["message"]
+        assert "/" not in done.json()["error"]["message"]
+        assert re.search(r"qa: .*model.safetensors", lazy.said)
+        answer(client)
+
+
+def refused(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["serve", *map(str, arguments)])
+
+
+def test_a_folder_that_is_no_model_is_told_before_anything_is_served(tmp_path: Path, folders: Path):
+    for folder, told in ((tmp_path, "no config.json"), (tmp_path / "nowhere", "there is no folder")):
+        done = refused(folders / "classify", folder, "--port", 0)
+        assert done.exit_code == 3, done.output
+        assert told in done.stderr
+
+
+def test_a_model_larger_than_the_memory_that_is_allowed_is_refused(folders: Path):
+    done = refused(folders / "classify", "--memory", "1M", "--port", 0)
+    assert done.exit_code == 3
+    assert "--memory allows 1,048,576" in done.stderr
+
+
+def test_a_port_that_is_taken_is_told(folders: Path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = refused(folders / "classify", "--port", taken.getsockname()[1])
+    assert done.exit_code == 2
+    assert "Choose another with --port" in done.stderr
+
+
+def test_weights_that_are_damaged_end_the_server_at_its_start(tmp_path: Path, folders: Path):
+    shutil.copytree(folders / "tag", tmp_path / "tag")
+    weights = (tmp_path / "tag" / "model.safetensors").read_bytes()
+    (tmp_path / "tag" / "model.safetensors").write_bytes(weights[:-8] + b"12345678")
+    done = bertkit_command("serve", tmp_path / "tag", "--port", 0)
+    assert done.returncode == 3, done.stderr
+    assert "has changed since it was written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.timeout(180)
+def test_several_processes_answer_on_one_port(folders: Path):
+    arguments = (folders / "classify", "--workers", "2", "--reload", "0")
+    with running(*arguments) as server:
+        server.wait_for(r"(?s)ready.*ready")
+        expected = bertkit.load(folders / "classify", threads=1)("a value of a class")
+        for _ in range(8):
+            with server.client() as client:
+                assert close(answer(client), expected)
+        with server.client() as client:
+            figures = client.get("/metrics").text
+        assert re.search(r'bertkit_inputs_total\{model="classify"\} 8.0', figures), figures
+        assert server.stop() == 0
+        assert server.said.count("stopped: ") == 2
+        assert "Traceback" not in server.said
