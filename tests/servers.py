@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned
+from bertkit.model.fine_tuned import FineTuned, needs_pooler
 from bertkit.model.heads import Pooler
 from bertkit.tasks.choice import MultipleChoice
 from bertkit.tasks.classify import Classify
@@ -42,7 +42,7 @@ TASKS: dict[str, Task[Any]] = {
 def new_model(tiny: Bert, task: Task[Any]) -> FineTuned:
     bert = copy.deepcopy(tiny)
     bert.mlm = bert.nsp = None
-    bert.pooler = Pooler(bert.config) if task.pooler else None
+    bert.pooler = Pooler(bert.config) if needs_pooler(bert.config, task.shape.reads) else None
     return FineTuned(bert, task.shape)
 
 

@@ -12,25 +12,32 @@ import torch
 from bertkit.interop.fine_tuned import save_fine_tuned
 from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
+from bertkit.model.presets import PRESETS
+from bertkit.text.recipe import VocabularyRecipe
+from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer
+from bertkit.text.train import train
 from servers import TASKS, Server, new_model, running
 
 
 @pytest.fixture(scope="session")
-def folders(tmp_path_factory: pytest.TempPathFactory, tiny: Bert, tokenizer: Tokenizer) -> Path:
-    """A model folder for each task, its head as it was drawn, and a pretrained one, `words`."""
+def folders(tmp_path_factory: pytest.TempPathFactory, tiny: Bert, tokenizer: Tokenizer, english: list[str]) -> Path:
+    """A model folder for each task, its head as it was drawn, a pretrained one, `words`, and a GPT, `writes`."""
     place = tmp_path_factory.mktemp("served")
     torch.manual_seed(0)
     for name, task in TASKS.items():
         save_fine_tuned(place / name, new_model(tiny, task), task, tokenizer, metrics={}, provenance={})
     save_model(place / "words", tiny, tokenizer, provenance={})
+    pieces = train(draw_sample(english, hold_out=False), VocabularyRecipe("gpt2", vocab_size=400)).tokenizer
+    sizes = {"vocab_size": pieces.vocab_size, "max_position_embeddings": 256, "initializer_range": 0.2}
+    save_model(place / "writes", Bert(PRESETS["gpt2-tiny"](**sizes), pooler=False, nsp=False), pieces, provenance={})
     return place
 
 
 @pytest.fixture(scope="session")
 def server(folders: Path) -> Iterator[Server]:
     """One with all models and the usual limits, the default model a classifier."""
-    with running(*(folders / name for name in (*TASKS, "words")), "--reload", "0") as started:
+    with running(*(folders / name for name in (*TASKS, "words", "writes")), "--reload", "0") as started:
         yield started
         assert started.process.poll() is None, started.said
         assert "Traceback" not in started.said

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from pydantic_core import from_json
 from starlette.exceptions import HTTPException
 
 from bertkit.inference.embedding import EmbedSettings, Floats, Plan
+from bertkit.inference.generation import Generator
 from bertkit.inference.layer_choice import LayerChoice
 from bertkit.inference.predictor import TaskPredictor
+from bertkit.inference.sampling import Sampling
 from bertkit.serve import schemas
 from bertkit.serve.operations import Attention, Embed, EmbedWords, FillMask, Operation, Predict
 from bertkit.serve.refusals import RefusalError, unprocessable
+from bertkit.serve.writing import as_it_comes, writing
 
 if TYPE_CHECKING:
     from bertkit.serve.models import Entry, Models, Served
@@ -200,6 +205,8 @@ def _facts(entry: Entry, models: Models) -> dict[str, Any]:
             facts["operations"] = ["predict", *facts["operations"]]
             facts["labels"] = list(predictor.scorer.task.labels) or None
             facts["max_length"] = predictor.scorer.task.max_length
+        elif isinstance(predictor, Generator):
+            facts["operations"] = ["generate", *facts["operations"]]
         elif encoder.model.mlm is not None:
             facts["operations"] = ["fill-mask", *facts["operations"]]
             facts["mask"] = encoder.tokenizer.specials["mask"]
@@ -225,6 +232,38 @@ async def fill_mask(request: Request, name: str, asked: schemas.FillMaskRequest)
     return await answers_of(
         request, name, lambda served: FillMask(served.predictor.encoder, asked.k), asked.items(), written(name)
     )
+
+
+@router.post(
+    "/models/{name}/generate",
+    response_model=schemas.Answers,
+    summary="Text that follows prompts; with stream, a line of JSON for each piece of it as it comes",
+)
+async def generate(request: Request, name: str, asked: schemas.GenerateRequest) -> Any:
+    sampling = asked.sampling()
+    if not asked.stream:
+        return await answers_of(
+            request, name, lambda served: writing(served, sampling), asked.items(), written(name), large=True
+        )
+    (prompt,) = asked.items()
+    lines = _lines(request, name, prompt, sampling)
+    first = await anext(lines)  # what is refused, is so before the answer is begun
+
+    async def all_lines() -> AsyncIterator[bytes]:
+        async with contextlib.aclosing(lines):
+            yield first
+            async for line in lines:
+                yield line
+
+    return StreamingResponse(all_lines(), media_type="application/x-ndjson")
+
+
+async def _lines(request: Request, name: str, prompt: str, sampling: Sampling) -> AsyncGenerator[bytes]:
+    async with models_of(request).using(name) as served:
+        check_size([prompt], served)
+        async with contextlib.aclosing(as_it_comes(served, prompt, sampling)) as pieces:
+            async for piece in pieces:
+                yield as_bytes(piece) + b"\n"
 
 
 @router.post("/models/{name}/embed", response_model=schemas.Answers, summary="Vectors for texts, or for their words")

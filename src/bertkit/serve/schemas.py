@@ -3,9 +3,11 @@ text where text belongs."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+
+from bertkit.inference.sampling import Sampling
 
 Text = Annotated[StrictStr, Field(pattern=r"^[^\x00]*$")]
 Texts = Annotated[list[Text], Field(fail_fast=True)]
@@ -57,6 +59,31 @@ class _Texts(_Strict):
 
 class FillMaskRequest(_Texts):
     k: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(5, description="How many guesses for each mask.")
+
+
+class GenerateRequest(_Texts):
+    """The settings are those of `bertkit generate`; what does not go together is refused there too."""
+
+    max_tokens: Annotated[StrictInt, Field(ge=1, le=10_000)] = 64
+    temperature: Annotated[float, Field(ge=0, le=100, strict=True)] = Field(0.0, description="0: the likeliest token.")
+    top_k: Annotated[StrictInt, Field(ge=1)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1, strict=True)] | None = None
+    beams: Annotated[StrictInt, Field(ge=1, le=32)] = 1
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=100, strict=True)] = 1.0
+    stop: Annotated[list[Annotated[Text, Field(min_length=1)]], Field(max_length=16, fail_fast=True)] = []
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = 0
+    samples: Annotated[StrictInt, Field(ge=1, le=64)] = Field(1, description="Texts for each prompt.")
+    stream: StrictBool = Field(False, description="Of one prompt: a line of JSON for each piece, as it comes.")
+
+    @model_validator(mode="after")
+    def _one_text_streams(self) -> Self:
+        if self.stream and (not isinstance(self.inputs, str) or self.samples > 1):
+            raise ValueError("only one text of one prompt is streamed")
+        return self
+
+    def sampling(self) -> Sampling:
+        settings = self.model_dump(exclude={"inputs", "stream", "max_tokens", "stop"})
+        return Sampling(**settings, max_new_tokens=self.max_tokens, stop=tuple(self.stop))
 
 
 class EmbedRequest(_Texts):
