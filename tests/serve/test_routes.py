@@ -128,7 +128,7 @@ def test_clients_of_text_embeddings_inference_get_labels(client: httpx.Client):
 
 def test_models_are_listed_with_what_they_can_do(client: httpx.Client):
     listed = {each["id"]: each for each in client.get("/v1/models").json()["data"]}
-    assert list(listed) == [*QUESTIONS, "words"]
+    assert list(listed) == [*QUESTIONS, "words", "writes"]
     assert listed["classify"]["labels"] == ["neg", "pos"]
     assert [name for name, each in listed.items() if each["default"]] == ["classify"]
     assert listed["words"]["operations"] == ["fill-mask", "embed", "attention"]
