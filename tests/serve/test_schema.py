@@ -28,10 +28,12 @@ OPERATIONS = [
     ("post", "/v1/models/{name}/embed"),
     ("post", "/v1/models/{name}/fill-mask"),
     ("post", "/v1/models/{name}/attention"),
+    ("post", "/v1/models/{name}/generate"),
     ("post", "/v1/embeddings"),
     ("post", "/embed"),
     ("post", "/predict"),
 ]
+ASKED_OF = {"predict": "classify", "generate": "writes"}
 AS_DESCRIBED, OTHERWISE = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 CASES = [(*each, AS_DESCRIBED) for each in OPERATIONS] + [
     (*each, OTHERWISE) for each in OPERATIONS if each[0] == "post"
@@ -58,7 +60,7 @@ def test_no_request_is_a_fault(server: Server, description: Any, method: str, pa
     )
     def check(case: Any) -> None:
         if "{name}" in path:  # any other is not found
-            case.path_parameters = {"name": "classify" if path.endswith("predict") else "words"}
+            case.path_parameters = {"name": ASKED_OF.get(path.rpartition("/")[2], "words")}
         done = case.call(base_url=server.url)
         case.validate_response(done, checks=[not_a_server_error, status_code_conformance, response_schema_conformance])
 

@@ -237,6 +237,7 @@ async def fill_mask(request: Request, name: str, asked: schemas.FillMaskRequest)
 @router.post(
     "/models/{name}/generate",
     response_model=schemas.Answers,
+    responses={200: {"content": {"application/x-ndjson": {"schema": {}}}}},
     summary="Text that follows prompts; with stream, a line of JSON for each piece of it as it comes",
 )
 async def generate(request: Request, name: str, asked: schemas.GenerateRequest) -> Any:
