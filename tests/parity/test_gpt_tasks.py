@@ -13,7 +13,8 @@ from test_family_tasks import TASKS
 from transformers import AutoConfig, AutoTokenizer
 
 import bertkit
-from bertkit.errors import UsageError
+from bertkit.errors import InputError, UsageError
+from bertkit.inference.generation import prompt_ids
 from bertkit.inference.scoring import Scorer
 from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
 from bertkit.interop.folder import ModelFolder
@@ -28,6 +29,7 @@ from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train
 from bertkit.training.finetune import FinetuneRequest, finetune, new_model
+from bertkit.training.transfer import Transfer
 
 PREFIXES = {"gpt2": "GPT2", "gpt": "OpenAIGPT"}
 SUFFIXES = {"choice": "ForSequenceClassification"}
@@ -152,6 +154,29 @@ def test_a_gpt_learns_a_task_and_its_folder_answers(family, tokenizers, tmp_path
     assert result.facts.settings["fit"]["language_weight"] == 0.5
     answers = bertkit.load(tmp_path / "model", threads=1)(["import names", "import value"])
     assert [answer["label"] for answer in answers] == ["1", "0"]
+
+
+def test_a_gpt_that_learned_a_task_writes_on_from_the_prompt_alone(folders, tokenizers, tmp_path):
+    task, _, _ = TASKS["classify"]
+    model = new_model(
+        ModelFolder(folders["gpt2"]), task, FinetuneRequest(task="classify", train="", start=""), 0
+    ).eval()
+    model.bert.mlm = None
+    save_fine_tuned(tmp_path / "m", model, task, tokenizers["gpt2"].for_tasks(), metrics={}, provenance={})
+    encoder = bertkit.load_encoder(tmp_path / "m", threads=1)
+    assert prompt_ids(encoder, ["The import"]) == [tokenizers["gpt2"].encode("The import").ids]
+    with pytest.raises(InputError, match="prompt 1 is empty"):
+        prompt_ids(encoder, [""])
+
+
+def test_next_words_teach_a_frozen_model_nothing_and_that_is_told(folders, tmp_path):
+    (tmp_path / "rows.csv").write_text(ROWS)
+    change = {"language_weight": 0.5, "transfer": Transfer(frozen=True)}
+    request = FinetuneRequest(
+        task="classify", train=str(tmp_path / "rows.csv"), start=str(folders["gpt2"]), change=change
+    )
+    with pytest.raises(UsageError, match="next words beside the task for a frozen model"):
+        finetune(request, tmp_path / "model", bertkit.device.choose("cpu", threads=1))
 
 
 def test_only_a_gpt_guesses_next_words_beside_a_task(tiny_folder, tmp_path):

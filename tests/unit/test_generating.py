@@ -212,6 +212,7 @@ def test_an_encoder_cannot_write_and_says_what_it_can_do(encoder):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"temperature": 1e-45}, "temperature 1e-45. Give 0, or 0.001 and more"),
         ({"beams": 3, "temperature": 0.7}, "temperature 0.7 with 3 beams. Beams search for the likeliest text"),
         ({"top_p": 1.5, "temperature": 1}, "top_p is 1.5. It must be a number from 0 to 1"),
         ({"top_p": 0, "temperature": 1}, "top_p is 0, which leaves no token"),

@@ -227,6 +227,7 @@ def test_masked_words_are_learned_across_documents_too(corpora, tmp_path):
         ("bert-tiny", "gpt2", {}, r"for GPT-2 .bpe., and bert-tiny reads BERT's"),
         ("gpt-tiny", "gpt2", {}, r"for GPT-2 .bpe., and gpt-tiny reads OpenAI GPT's"),
         ("gpt2-tiny", "gpt2", {"nsp": True}, "next sentences for a gpt2 model, which reads from left to right"),
+        ("gpt2-tiny", "gpt2", {"masking.copies": 1}, "--masks for a gpt2 model"),
         ("gpt2-tiny", "gpt2", {"masking.unit": "word"}, "--mask for a gpt2 model"),
         ("gpt2-tiny", "gpt2", {"pre_norm": False}, "a gpt2 with its norms last"),
         ("gpt-tiny", "gpt", {"pre_norm": True}, "a gpt with its norms first"),

@@ -39,7 +39,9 @@ def generate(
     ] = None,
     file: Annotated[str | None, typer.Option("--file", "-f", help="A file of prompts, one a line, or .jsonl.")] = None,
     field: Annotated[str, typer.Option(help="Of a .jsonl, .csv or .tsv: where the prompt is.")] = "text",
-    max_tokens: Annotated[int, typer.Option("--max-tokens", "-n", help="How many tokens to write at most.")] = 64,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", "--max-new-tokens", "-n", help="How many tokens to write at most.")
+    ] = 64,
     temperature: Annotated[
         float, typer.Option(help="0: always the likeliest token. 1: drawn as the model has it; less is tamer.")
     ] = 0.0,

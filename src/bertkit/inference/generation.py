@@ -105,10 +105,12 @@ def end_of_text(tokenizer: Tokenizer) -> int | None:
 
 
 def prompt_ids(encoder: TextEncoder, prompts: Sequence[str]) -> list[list[int]]:
-    """As the model reads them: where texts are framed, without the [SEP] that would end them."""
+    """As the model reads them: where texts are framed, without the [SEP] that would end them; and without the frame
+    that a GPT has got for a task."""
     encoder.refuse_what_is_not_text(prompts, 0)
-    framed = encoder.tokenizer.family.framed
-    found = [ids[:-1] if framed else ids for ids in encoder.tokenizer.encode_ids(prompts)]
+    tokenizer = encoder.tokenizer
+    framed = tokenizer.family.framed
+    found = [ids[:-1] if framed else list(tokenizer.unframed(ids)) for ids in tokenizer.encode_ids(prompts)]
     for number, ids in enumerate(found, 1):
         if len(ids) <= framed:
             raise InputError(f"prompt {number} is empty", "Give a beginning to go on from.")

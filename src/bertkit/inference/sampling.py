@@ -8,6 +8,8 @@ from typing import Any
 from bertkit.errors import UsageError, shortened
 
 MOST_BEAMS = 256
+LEAST_TEMPERATURE = 1e-3
+"""Scores divided by less may become infinite, and the likeliest token is then certain long since."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,8 @@ class Sampling:
         self._require_number("temperature", 0.0, 100.0)
         self._require_number("length_penalty", -10.0, 10.0)
         self._require_number("repetition_penalty", 0.01, 100.0)
+        if 0 < self.temperature < LEAST_TEMPERATURE:
+            raise UsageError(f"temperature {self.temperature:g}", f"Give 0, or {LEAST_TEMPERATURE:g} and more.")
         if self.top_k is not None:
             self._require_whole_number("top_k", 1, 10_000_000)
         if self.top_p is not None:

@@ -46,7 +46,7 @@ class VocabularyRecipe:
         if self.lowercase and self.kin.cased_only:
             raise UsageError(f"{self.kin.title}'s tokenizer keeps case", "Lowercase is for bert and albert.")
         if self.lowercase is False and self.kin.uncased_only:
-            raise UsageError(f"{self.kin.title}'s tokenizer folds case", "Cased is for bert, roberta, gpt2 and albert.")
+            raise UsageError(f"{self.kin.title}'s tokenizer folds case", "Cased is for all others.")
         limits = {"vocab_size": self.size, "min_frequency": self.min_frequency, "max_alphabet": self.max_alphabet}
         for name, value in limits.items():
             if value < 1:

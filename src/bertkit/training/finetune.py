@@ -205,6 +205,8 @@ def finetune(
     settings = FitSettings.usual(width=config.hidden_size, units=len(units), family=config.family, **request.change)
     if settings.language_weight and config.family not in GPTS:
         raise UsageError(f"next words beside the task for a {config.family} model", "Only a GPT guesses them.")
+    if settings.language_weight and settings.transfer.frozen:
+        raise UsageError("next words beside the task for a frozen model", "They would teach nothing: leave one out.")
     provenance = _provenance(request, settings)
     seeds = _Seeds()
     before: dict[str, float] | None = None

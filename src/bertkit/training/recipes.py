@@ -166,11 +166,21 @@ def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
     return replace(recipe, nsp=False)
 
 
+MASKING_OPTIONS = {
+    "masking.unit": "--mask",
+    "masking.rate": "--mask-rate",
+    "masking.masked": "--mask-shares",
+    "masking.random": "--mask-shares",
+    "masking.copies": "--masks",
+}
+"""How the command line calls what a recipe has of masking."""
+
+
 def _for_a_gpt(recipe: Recipe, family: str, asked: Collection[str]) -> Recipe:
     if recipe.nsp and "nsp" in asked:
         raise UsageError(f"next sentences for a {family} model, which reads from left to right", "Leave them out.")
     if hidden := [name for name in asked if name.startswith("masking.")]:
-        option = {"masking.unit": "--mask", "masking.rate": "--mask-rate"}.get(hidden[0], hidden[0])
+        option = MASKING_OPTIONS.get(hidden[0], hidden[0])
         raise UsageError(
             f"{option} for a {family} model, which guesses every next word and has no mask", f"Leave out {option}."
         )
