@@ -17,7 +17,7 @@ from bertkit.cli import app
 from bertkit.errors import InputError, NumbersError, UsageError
 from bertkit.interop.fine_tuned import save_fine_tuned
 from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned
+from bertkit.model.fine_tuned import FineTuned, needs_pooler
 from bertkit.model.heads import Pooler
 from bertkit.tasks.choice import MultipleChoice
 from bertkit.tasks.classify import Classify
@@ -62,7 +62,7 @@ def models(tmp_path_factory: pytest.TempPathFactory, tiny: Bert, tokenizer: Toke
 def new_model(tiny: Bert, task: Task[Any]) -> FineTuned:
     bert = copy.deepcopy(tiny)
     bert.mlm = bert.nsp = None
-    bert.pooler = Pooler(bert.config) if task.pooler else None
+    bert.pooler = Pooler(bert.config) if needs_pooler(bert.config, task.shape.reads) else None
     return FineTuned(bert, task.shape)
 
 

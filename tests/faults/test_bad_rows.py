@@ -19,7 +19,7 @@ from bertkit.inference.prediction_files import PredictionFile
 from bertkit.inference.scoring import EXAMPLES_AT_ONCE
 from bertkit.interop.fine_tuned import save_fine_tuned
 from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned
+from bertkit.model.fine_tuned import FineTuned, needs_pooler
 from bertkit.model.heads import Pooler
 from bertkit.tasks.choice import MultipleChoice
 from bertkit.tasks.classify import Classify
@@ -80,7 +80,7 @@ def models(tmp_path_factory: pytest.TempPathFactory, tiny: Bert, tokenizer: Toke
     for name, task in TASKS.items():
         bert = copy.deepcopy(tiny)
         bert.mlm = bert.nsp = None
-        bert.pooler = Pooler(bert.config) if task.pooler else None
+        bert.pooler = Pooler(bert.config) if needs_pooler(bert.config, task.shape.reads) else None
         save_fine_tuned(folder / name, FineTuned(bert, task.shape), task, tokenizer, metrics={}, provenance={})
     return folder
 
