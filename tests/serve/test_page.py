@@ -117,6 +117,22 @@ def test_classes_are_shown_with_their_probabilities(page: Page, client: httpx.Cl
     )
 
 
+@pytest.mark.parametrize("text", ["The value \U0001f600 of an object", "我们喜欢学习自然语言处理。"])
+def test_the_words_that_a_label_hung_on_are_shaded(page: Page, client: httpx.Client, text: str):
+    page.open("classify", "classify").ask(text=text)
+    best = page.one(".verdict").text
+    assert page.one(".why h2").text == f"What “{best}” hung on"
+    assert page.one(".reasons").get_property("textContent") == text
+    other = "neg" if best == "pos" else "pos"
+    next(each for each in page.all(".bars button") if each.text == other).click()
+    page.wait(lambda: page.texts(".why h2") == [f"What “{other}” hung on"])
+    asked = {"text": text, "label": other}
+    (found,) = client.post("/v1/models/classify/explain", json=asked).json()["answers"]
+    shaded = [each["word"] for each in found["words"] if each["score"] >= 0]
+    assert page.texts(".reasons .for") == shaded
+    assert f"label={other}" in page.browser.current_url
+
+
 def test_a_number_is_shown(page: Page, client: httpx.Client):
     page.open("regress", "regress").ask(text="a value")
     assert float(page.one(".figure").text) == pytest.approx(predicted(client, "regress", "a value")["score"], rel=1e-3)

@@ -17,8 +17,9 @@ from bertkit.inference.embedding import EmbedSettings, Floats, Plan
 from bertkit.inference.layer_choice import LayerChoice
 from bertkit.inference.predictor import TaskPredictor
 from bertkit.serve import schemas
-from bertkit.serve.operations import Attention, Embed, EmbedWords, FillMask, Operation, Predict
+from bertkit.serve.operations import Attention, Embed, EmbedWords, Explain, FillMask, Operation, Predict
 from bertkit.serve.refusals import RefusalError, unprocessable
+from bertkit.tasks.classify import Classify
 
 if TYPE_CHECKING:
     from bertkit.serve.models import Entry, Models, Served
@@ -197,7 +198,8 @@ def _facts(entry: Entry, models: Models) -> dict[str, Any]:
             "heads": encoder.config.num_attention_heads,
         }
         if isinstance(predictor, TaskPredictor):
-            facts["operations"] = ["predict", *facts["operations"]]
+            explains = ["explain"] if isinstance(predictor.scorer.task, Classify) else []
+            facts["operations"] = ["predict", *facts["operations"], *explains]
             facts["labels"] = list(predictor.scorer.task.labels) or None
             facts["max_length"] = predictor.scorer.task.max_length
         elif encoder.model.mlm is not None:
@@ -271,3 +273,16 @@ async def attention(request: Request, name: str, asked: schemas.AttentionRequest
         written(name),
         large=True,
     )
+
+
+@router.post("/models/{name}/explain", response_model=schemas.Answers, summary="The words that a label hung on")
+async def explain(request: Request, name: str, asked: schemas.ExplainRequest) -> Any:
+    return await answers_of(
+        request, name, lambda served: _explaining(served, asked.label), [(asked.text, asked.pair)], written(name)
+    )
+
+
+def _explaining(served: Served, label: str | None) -> Operation:
+    if not isinstance(served.predictor, TaskPredictor):
+        raise unprocessable(f"{served.name} is not fine-tuned. Only classifiers can be explained.")
+    return Explain(served.predictor, label)

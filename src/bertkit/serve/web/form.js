@@ -26,9 +26,9 @@ export function formOf(view, model, given, { changed, answered, facts }) {
       input = make("select", { id, name: field.name, on: { change: () => { set(); run(); } } },
         ...field.options.map(([value, shown]) => make("option", { value }, shown)));
     } else if (field.kind === "line") {
-      input = make("input", { type: "text", ...properties, on: { input: set } });
+      input = make("input", { type: "text", ...properties, on: { input: set, change: set } });
     } else {
-      input = make("textarea", { rows: field.rows ?? 3, ...properties, on: { input: set } });
+      input = make("textarea", { rows: field.rows ?? 3, ...properties, on: { input: set, change: set } });
     }
     input.value = values[field.name];
     if (field.kind === "select") values[field.name] = input.value;
