@@ -58,9 +58,9 @@ export function formOf(view, model, given, { changed, answered, facts }) {
     button.textContent = say("asking");
     result.setAttribute("aria-busy", "true");
     try {
-      const shown = await view.ask(context());
+      const show = (parts) => { if (own === under) result.replaceChildren(...parts.filter(Boolean)); };
+      show(await view.ask({ ...context(), show }));
       if (own !== under) return;
-      result.replaceChildren(...shown.filter(Boolean));
       if (model.layers === null) await facts();
     } catch (problem) {
       if (own !== under || problem.name === "AbortError") return;
@@ -74,9 +74,10 @@ export function formOf(view, model, given, { changed, answered, facts }) {
     }
   }
 
-  function submit(event) {
+  async function submit(event) {
     event.preventDefault();
-    run();
+    await run();
+    result.scrollIntoView({ block: "nearest" });
   }
 
   function keydown(event) {

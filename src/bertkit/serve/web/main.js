@@ -24,7 +24,7 @@ const viewsOf = (model) => [...(OF_TASK[model.task] ?? []), ...OF_ALL];
 function showModels() {
   const list = models.map((model) => make("li", {}, make("a", {
     href: `#${encodeURIComponent(model.id)}`, "aria-current": model.id === shown.model?.id ? "page" : null,
-  }, make("span", { class: "model" }, model.id), make("span", { class: "about" }, model.state === "ready" ? model.task : say(model.state)))));
+  }, make("span", { class: "model" }, model.id), make("span", { class: "about" }, model.state === "ready" ? say(viewsOf(model)[0].name) : say(model.state)))));
   $("models").setAttribute("aria-label", say("models"));
   $("models").replaceChildren(make("ul", {}, ...list));
 }
@@ -48,6 +48,7 @@ function showView(model, view, values, { run = false } = {}) {
     make("nav", { class: "tabs", "aria-label": say("views") }, make("ul", {}, ...tabs)),
     form.element,
   );
+  for (const each of document.querySelectorAll("nav [aria-current]")) each.scrollIntoView({ block: "nearest", inline: "nearest" });
   if (run) form.ask();
 }
 

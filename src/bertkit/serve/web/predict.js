@@ -9,8 +9,8 @@ const HUES = 6;
 const MOST_BARS = 20;
 
 const texts = () => [
-  { name: "text", label: say("text"), example: example("text"), rows: 4 },
-  { name: "pair", label: say("pair"), rows: 2 },
+  { name: "text", label: say("text"), example: example("text"), rows: 3 },
+  { name: "pair", label: say("pair"), rows: 1 },
 ];
 
 const inputOf = ({ text, pair }) => (pair ? { text, pair } : { text });
@@ -18,7 +18,7 @@ const inputOf = ({ text, pair }) => (pair ? { text, pair } : { text });
 export const classify = {
   name: "classify",
   fields: () => [...texts(), { name: "label", kind: "kept" }],
-  async ask({ values, of, keep, model, rerun }) {
+  async ask({ values, of, keep, model, rerun, show }) {
     const [answer] = await of("predict", { inputs: inputOf(values) });
     const found = Object.entries(answer.probabilities).sort((one, other) => other[1] - one[1]);
     const best = answer.label ?? found[0][0];
@@ -26,13 +26,15 @@ export const classify = {
     const choose = (name) => { keep("label", name); rerun(); };
     const explains = model.operations.includes("explain");
     const several = answer.labels && make("p", { class: "verdict" }, say("labels", answer.labels.join(", ") || say("none")));
-    return [
+    const said = [
       several ?? make("p", { class: "verdict" }, answer.label),
       bars(found.slice(0, MOST_BARS).map(([name, share]) => ({ name, share, best: answer.labels ? answer.labels.includes(name) : name === best })),
         { label: say("probabilities"), chosen, choose: explains ? choose : null }),
       answer.cut ? make("p", { class: "note" }, say("cut")) : null,
-      explains ? await reasons(of, values, chosen) : null,
     ];
+    if (!explains) return said;
+    show(said);  // what it hung on takes longer
+    return [...said, await reasons(of, values, chosen)];
   },
 };
 
@@ -47,7 +49,7 @@ export const regress = {
 
 export const tag = {
   name: "tag",
-  fields: () => [{ name: "text", label: say("text"), example: example("tagged"), rows: 4 }],
+  fields: () => [{ name: "text", label: say("text"), example: example("tagged"), rows: 3 }],
   async ask({ values, of, model }) {
     const [answer] = await of("predict", { inputs: { text: values.text } });
     const gaps = gapsOf(values.text, answer.words);
@@ -72,7 +74,7 @@ export const qa = {
   name: "qa",
   fields: () => [
     { name: "question", kind: "line", label: say("question"), example: example("question") },
-    { name: "context", label: say("passage"), example: example("passage"), rows: 7 },
+    { name: "context", label: say("passage"), example: example("passage"), rows: 5 },
   ],
   async ask({ values, of }) {
     const [answer] = await of("predict", { inputs: { question: values.question, context: values.context } });
@@ -98,7 +100,7 @@ function marked(passage, [answer]) {
 export const choice = {
   name: "choice",
   fields: () => [
-    { name: "premise", label: say("beginning"), example: example("premise"), rows: 2 },
+    { name: "premise", label: say("beginning"), example: example("premise"), rows: 1 },
     { name: "endings", label: say("endings"), example: example("endings"), rows: 4 },
   ],
   async ask({ values, of }) {

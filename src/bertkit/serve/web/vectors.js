@@ -10,7 +10,7 @@ const alert = (name) => [make("p", { role: "alert", class: "alert" }, say(name))
 
 export const similarity = {
   name: "similarity",
-  fields: () => [{ name: "sentences", label: say("sentences"), example: example("sentences"), rows: 6 }],
+  fields: () => [{ name: "sentences", label: say("sentences"), example: example("sentences"), rows: 5 }],
   async ask({ values, of }) {
     const sentences = lines(values.sentences);
     if (sentences.length < 2) return alert("too-few");
@@ -23,7 +23,7 @@ export const senses = {
   name: "senses",
   fields: () => [
     { name: "word", kind: "line", label: say("word"), example: example("word") },
-    { name: "sentences", label: say("sentences"), example: example("senses"), rows: 6 },
+    { name: "sentences", label: say("sentences"), example: example("senses"), rows: 5 },
     { name: "chosen", kind: "kept" },
   ],
   async ask({ values, of, keep }) {
