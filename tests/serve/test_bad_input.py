@@ -267,6 +267,24 @@ def test_a_body_that_comes_too_slowly_is_cut(hasty: Server):
     assert b"did not arrive within 1 s" in said
 
 
+def test_an_answer_that_is_not_read_is_given_up(hasty: Server):
+    body = json.dumps({"text": "value " * 345}).encode()
+    head = HEAD.replace(b"classify/predict", b"words/attention") + b"content-length: %d\r\n\r\n" % len(body)
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.settimeout(30)
+        sock.connect(("127.0.0.1", hasty.port))
+        sock.sendall(head + body)
+        said = sock.recv(2048)
+        assert said.startswith(b"HTTP/1.1 200 ")
+        size = int(re.search(rb"content-length: (\d+)", said)[1])  # type: ignore[index]
+        time.sleep(6)  # for computing, and more than the 2 s that an answer may wait for its reader
+        with contextlib.suppress(ConnectionResetError):
+            while data := sock.recv(1 << 20):
+                said += data
+    assert len(said) < size
+
+
 def test_a_kept_connection_is_closed_when_nothing_comes(hasty: Server):
     assert raw(hasty, b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").startswith(b"HTTP/1.1 200 ")
 

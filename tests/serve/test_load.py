@@ -114,6 +114,7 @@ def test_answers_under_load_are_those_of_single_requests(server: Server, folders
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_ten_thousand_answers_are_those_of_single_requests(server: Server, folders: Path, english: list[str]):
     check_answers(server, folders, english, 10_000)
 
