@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,7 +16,11 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.select import Select  # noqa: E402
 from selenium.webdriver.support.wait import WebDriverWait  # noqa: E402
 
-from servers import Server  # noqa: E402
+from bertkit.interop.fine_tuned import save_fine_tuned  # noqa: E402
+from bertkit.model.bert import Bert  # noqa: E402
+from bertkit.tasks.classify import Classify  # noqa: E402
+from bertkit.text.tokenizer import Tokenizer  # noqa: E402
+from servers import Server, new_model, running  # noqa: E402
 
 ATTACK = "<img src=x onerror=\"document.title='owned'\">"
 
@@ -269,6 +274,26 @@ def test_text_from_people_never_becomes_html(page: Page):
         assert page.browser.title != "owned", view
     page.open(ATTACK.replace("/", "%2F"), ATTACK)
     assert page.all("main img, main script") == []
+
+
+def test_a_model_that_was_loaded_when_asked_has_its_whole_form_and_its_labels_are_only_text(
+    browser: Any, tiny: Bert, tokenizer: Tokenizer, tmp_path: Path
+):
+    task = Classify(classes=(ATTACK, "good"), max_length=64)
+    save_fine_tuned(tmp_path / "late", new_model(tiny, task), task, tokenizer, metrics={}, provenance={})
+    with running(tmp_path / "late", "--lazy", "--reload", "0") as lazy:
+        page = Page(browser, lazy).open()
+        assert page.texts("#models .about") == ["loads when asked"]
+        page.ask(text="a value")
+        page.wait(lambda: page.all(".why"))
+        assert set(page.texts(".bars .name")) == {ATTACK, "good"}
+        for label in (ATTACK, "good"):
+            next(each for each in page.all(".bars button") if each.text == label).click()
+            page.wait(lambda label=label: page.texts(".why h2") == [f"What “{label}” hung on"])
+        assert page.all("main img") == []
+        page.open("late", "attention")
+        assert len(page.all("[name=layer] option")) == tiny.config.num_hidden_layers
+        assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
 def test_the_language_is_switched_and_remembered(page: Page):

@@ -28,6 +28,7 @@ OPERATIONS = [
     ("post", "/v1/models/{name}/embed"),
     ("post", "/v1/models/{name}/fill-mask"),
     ("post", "/v1/models/{name}/attention"),
+    ("post", "/v1/models/{name}/explain"),
     ("post", "/v1/embeddings"),
     ("post", "/embed"),
     ("post", "/predict"),

@@ -20,6 +20,8 @@ from bertkit.tasks.classify import Classify
 from bertkit.text.tokenizer import Encoded, without_surrogates
 
 STEPS = 24
+TOKENS_AT_ONCE = 512
+"""All that is computed on the way to a gradient is kept until then."""
 MOST_TOKENS = 256
 """Gradients of a longer text keep everybody else waiting."""
 
@@ -84,26 +86,28 @@ def explain_encoded(
     with torch.inference_mode(False), torch.enable_grad():
         table = scorer.model.bert.encoder.embeddings.word.weight.detach()
         own_LD, hidden_LD = table[ids], table[torch.where(inside, scorer.tokenizer.mask_id, ids)]
-        scores = _scores(scorer, encoded, own_LD).detach()
+        scores = _scores(scorer, encoded, own_LD[None])[0].detach()
         number = int(scores.argmax()) if label is None else task.classes.index(label)
         slopes_LD = torch.zeros_like(own_LD)
-        for step in range(STEPS):
-            at_LD = torch.lerp(hidden_LD, own_LD, (step + 0.5) / STEPS).requires_grad_()
-            log_odds = _log_odds(_scores(scorer, encoded, at_LD), number, task)
-            slopes_LD += torch.autograd.grad(log_odds, at_LD)[0] / STEPS
+        shares = (torch.arange(STEPS, device=ids.device) + 0.5) / STEPS
+        for some in torch.split(shares, max(1, TOKENS_AT_ONCE // len(ids))):
+            at_BLD = torch.lerp(hidden_LD, own_LD, some[:, None, None]).requires_grad_()
+            log_odds = _log_odds(_scores(scorer, encoded, at_BLD), number, task)
+            slopes_LD += torch.autograd.grad(log_odds.sum(), at_BLD)[0].sum(0) / STEPS
     scorer.model.train(training)
     by_token = ((own_LD - hidden_LD) * slopes_LD).sum(1).tolist()
     words = [share for text in (0, 1) for share in _by_word(encoded, text, texts[text], by_token)]
     return Explanation(task.classes[number], float(_log_odds(scores, number, task)), words)
 
 
-def _scores(scorer: Scorer, encoded: Encoded, words_LD: Tensor) -> Tensor:
-    """The model's scores if its tokens had these vectors."""
-    inputs = lay_out([(encoded.ids, encoded.segments)], packed=False, pad_id=0).to(words_LD.device)
+def _scores(scorer: Scorer, encoded: Encoded, words_BLD: Tensor) -> Tensor:
+    """The model's scores if its tokens had these vectors, for each of some sets of them."""
+    same = [(encoded.ids, encoded.segments)] * len(words_BLD)
+    inputs = lay_out(same, packed=False, pad_id=scorer.tokenizer.pad_id).to(words_BLD.device)
     word = scorer.model.bert.encoder.embeddings.word
-    hook = word.register_forward_hook(lambda *_: words_LD[None])
+    hook = word.register_forward_hook(lambda *_: words_BLD)
     try:
-        scores: Tensor = scorer.model(inputs)[0].float()
+        scores: Tensor = scorer.model(inputs).float()
         return scores
     finally:
         hook.remove()
@@ -111,8 +115,8 @@ def _scores(scorer: Scorer, encoded: Encoded, words_LD: Tensor) -> Tensor:
 
 def _log_odds(scores: Tensor, number: int, task: Classify) -> Tensor:
     if task.multi_label:
-        return scores[number]
-    return scores[number] - torch.cat([scores[:number], scores[number + 1 :]]).logsumexp(0)
+        return scores[..., number]
+    return scores[..., number] - torch.cat([scores[..., :number], scores[..., number + 1 :]], -1).logsumexp(-1)
 
 
 def _by_word(encoded: Encoded, number: int, text: str, by_token: list[float]) -> list[Share]:

@@ -7,7 +7,7 @@ import * as api from "./api.js";
 import { make } from "./dom.js";
 import { say } from "./words.js";
 
-export function formOf(view, model, given, { changed, answered, facts }) {
+export function formOf(view, model, given, { changed, answered, loaded }) {
   const fields = view.fields(model);
   const values = Object.fromEntries(fields.map((field) => [field.name, given?.[field.name] ?? (given ? field.start ?? "" : field.example ?? field.start ?? "")]));
   let [touched, asked, under] = [given !== null, false, null];
@@ -38,13 +38,15 @@ export function formOf(view, model, given, { changed, answered, facts }) {
 
   /** What a view is given to answer with. */
   function context() {
+    let told = false;  // the first question is the one whose time is shown
     return {
       model, values, result, rerun: run,
       keep(name, value) { values[name] = String(value); touched = true; changed(values); },
       async of(operation, body) {
         const began = performance.now();
         const said = await api.ask(model.id, operation, body, under?.signal);
-        answered(performance.now() - began);
+        if (!told) answered(performance.now() - began);
+        told = true;
         return said;
       },
     };
@@ -53,6 +55,7 @@ export function formOf(view, model, given, { changed, answered, facts }) {
   async function run() {
     under?.abort();
     const own = under = new AbortController();
+    const unknown = model.layers === null;  // not loaded yet
     asked = true;
     changed(values);
     button.textContent = say("asking");
@@ -61,7 +64,7 @@ export function formOf(view, model, given, { changed, answered, facts }) {
       const show = (parts) => { if (own === under) result.replaceChildren(...parts.filter(Boolean)); };
       show(await view.ask({ ...context(), show }));
       if (own !== under) return;
-      if (model.layers === null) await facts();
+      if (unknown) await loaded();
     } catch (problem) {
       if (own !== under || problem.name === "AbortError") return;
       if (!(problem instanceof api.Refusal || problem instanceof TypeError)) console.error(problem);
@@ -95,7 +98,6 @@ export function formOf(view, model, given, { changed, answered, facts }) {
     setTimeout(() => { link.textContent = say("copy"); }, 2000);
   }
 
-  if (view.begin) view.begin(context());
   return { element, ask: run, values: () => ({ ...values }), touched: () => touched, asked: () => asked, stop: () => { const last = under; under = null; last?.abort(); } };
 }
 

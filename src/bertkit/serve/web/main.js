@@ -35,9 +35,12 @@ function showView(model, view, values, { run = false } = {}) {
     href: `#${encodeURIComponent(model.id)}/${each.name}`, "aria-current": each === view ? "page" : null,
   }, say(each.name))));
   const form = formOf(view, model, values, {
-    changed: (now, options) => state.write(model.id, view.name, now, options),
+    changed: (now) => state.write(model.id, view.name, now),
     answered: (milliseconds) => { speed = milliseconds; showStatus(); look(); },
-    facts: async () => Object.assign(model, await api.model(model.id)),
+    loaded: async () => {
+      Object.assign(model, await api.model(model.id));
+      if (model.layers !== null && shown.form === form) showView(model, view, form.values(), { run: true });
+    },
   });
   shown = { model, view, form };
   showModels();

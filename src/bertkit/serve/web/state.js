@@ -10,11 +10,11 @@ function decoded(part) {
   try { return decodeURIComponent(part); } catch { return part; }
 }
 
-export function write(model, view, values, { anew = false } = {}) {
+export function write(model, view, values) {
   const kept = Object.entries(values).filter(([, value]) => value !== "");
   const query = kept.length ? `?${new URLSearchParams(kept)}` : "";
   const address = `#${encodeURIComponent(model)}/${encodeURIComponent(view)}${query}`;
-  if (address !== location.hash) history[anew ? "pushState" : "replaceState"](null, "", address);
+  if (address !== location.hash) history.replaceState(null, "", address);
 }
 
 export function remembered(name) {
