@@ -236,6 +236,8 @@ def test_a_word_is_compared_in_its_sentences(page: Page, word: str, sentences: l
     assert [mark.lower() for mark in marks] == [word] * sum(text.lower().count(word) for text in sentences)
     assert len(page.texts(".cell")) == len(marks) ** 2
     assert {"A", "B"} == set(page.texts(".group"))
+    for mark, text in zip(page.texts(".number"), page.texts(".occurrence"), strict=True):
+        assert sentences[int(mark) - 1] == text
     assert word in page.all(".result h2")[0].text
     page.all(".occurrence")[-1].click()
     assert page.all(".occurrence")[-1].get_attribute("aria-pressed") == "true"

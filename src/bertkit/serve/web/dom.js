@@ -38,11 +38,12 @@ export function gapsOf(text, words) {
   return [...gaps, text.slice(end)];
 }
 
-/** A table of numbers from 0 to 1, the darker the higher. `names` are elements or texts, one for each row. */
-export function heatMap(names, numbers, caption) {
-  const head = make("tr", {}, make("td"), ...names.map((_, at) => make("th", { scope: "col" }, String(at + 1))));
+/** A table of numbers from 0 to 1, the darker the higher. `names` are elements or texts, one for each row, and
+ *  `marks` short names for the columns: counted through unless given. */
+export function heatMap(names, numbers, caption, marks = names.map((_, at) => at + 1)) {
+  const head = make("tr", {}, make("td"), ...marks.map((mark) => make("th", { scope: "col" }, String(mark))));
   const rows = numbers.map((row, at) => make("tr", {},
-    make("th", { scope: "row" }, make("span", { class: "number" }, String(at + 1)), " ", names[at]),
+    make("th", { scope: "row" }, make("span", { class: "number" }, String(marks[at])), " ", names[at]),
     ...row.map((value) => make("td", { class: "cell", style: { "--share": Math.max(0, Math.min(1, value)) } }, value.toFixed(2)))));
   return make("div", { class: "wide", tabindex: "0", role: "group", "aria-label": caption },
     make("table", { class: "heat" }, make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, ...rows)));

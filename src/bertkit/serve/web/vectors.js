@@ -53,7 +53,7 @@ export const senses = {
       each.before, make("mark", {}, each.inside), each.after));
     const names = order.map((at) => make("span", {}, make("span", { class: `group hue${groups[at]}` }, "AB"[groups[at]]), " ", buttons[at]));
     show(values.chosen !== "" && Number(values.chosen) < found.length ? Number(values.chosen) : order[0]);
-    return [heatMap(names, order.map((one) => order.map((other) => near[one][other])), say("sense-map")),
+    return [heatMap(names, order.map((one) => order.map((other) => near[one][other])), say("sense-map"), order.map((at) => found[at].number + 1)),
       make("p", { class: "note" }, say("sense-note")), title, ranking];
   },
 };
