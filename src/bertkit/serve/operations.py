@@ -13,7 +13,7 @@ from bertkit.errors import InputError
 from bertkit.inference.attention import AttentionMaps
 from bertkit.inference.embedding import Floats, Plan, Sequences, sequences_of, vectors_of
 from bertkit.inference.encoder import TextEncoder
-from bertkit.inference.explain import encode_to_explain, explain_encoded, require_classifier
+from bertkit.inference.explain import STEPS, encode_to_explain, explain_encoded, require_classifier
 from bertkit.inference.fill_mask import as_json, check_guesses, guess, questions_of
 from bertkit.inference.predictor import TaskPredictor
 from bertkit.inference.vector_files import word_rows
@@ -182,7 +182,7 @@ class Explain:
 
     def prepare(self, values: Sequence[Any]) -> list[Piece]:
         found = [(value, encode_to_explain(self.scorer, *value)) for value in values]
-        return [Piece((value, encoded), len(encoded.ids)) for value, encoded in found]
+        return [Piece((value, encoded), STEPS * len(encoded.ids)) for value, encoded in found]  # so often it is read
 
     def compute(self, pieces: Sequence[Piece]) -> list[Any]:
         asked = (piece.content for piece in pieces)
