@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test may reach for the network
 if "PYTEST_XDIST_WORKER" in os.environ:  # threads that wait for a core taken by another worker cost more than they give
@@ -101,3 +103,30 @@ def shards(tmp_path_factory: pytest.TempPathFactory, english: list[str], tokeniz
     documents = ["\n".join(english[i : i + 12]) for i in range(0, len(english), 12)]
     recipe = Recipe(validation=0.1, near_duplicates=None, boilerplate=None)
     return prepare([lines_of(documents, folder / "text.jsonl")], tokenizer, folder / "prepared", recipe).path
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A real one for the tests of pages."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("no Chromium with its driver on this machine (Debian: chromium, chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--window-size=1250,1100",
+        f"--user-data-dir={tmp_path_factory.mktemp('browser')}",
+    ):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield browser
+    browser.quit()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import bertkit
+from bertkit.inference.explain import explain
 from servers import close
 
 QUESTIONS: dict[str, list[Any]] = {
@@ -87,6 +88,24 @@ def test_attention_gives_all_maps_or_one(client: httpx.Client, folders: Path):
     assert (one["layers"], one["heads"]) == ([1], [0])
 
 
+def test_explain_tells_what_a_label_hung_on(client: httpx.Client, folders: Path):
+    asked = {"text": "The value", "pair": "of an object", "label": "pos"}
+    (found,) = answers(client.post("/v1/models/classify/explain", json=asked))
+    assert [(each["word"], each["text"]) for each in found["words"]] == [
+        ("The", 0),
+        ("value", 0),
+        ("of", 1),
+        ("an", 1),
+        ("object", 1),
+    ]
+    assert found["label"] == "pos"
+    assert close(found, explain(bertkit.load(folders / "classify", threads=1).scorer, **asked).as_json())
+    for model, told in (("regress", "Only classifiers"), ("words", "not fine-tuned")):
+        refused = client.post(f"/v1/models/{model}/explain", json={"text": "a"})
+        assert refused.status_code == 422
+        assert told in refused.json()["error"]["message"]
+
+
 def test_openai_clients_get_vectors(client: httpx.Client, folders: Path):
     texts = ["a value", "an object"]
     expected = bertkit.load_encoder(folders / "words", threads=1).embed(texts)
@@ -158,6 +177,7 @@ def test_every_route_is_described(client: httpx.Client):
         "/v1/models/{name}/embed",
         "/v1/models/{name}/fill-mask",
         "/v1/models/{name}/attention",
+        "/v1/models/{name}/explain",
         "/v1/embeddings",
         "/embed",
         "/predict",

@@ -29,11 +29,12 @@ OPERATIONS = [
     ("post", "/v1/models/{name}/fill-mask"),
     ("post", "/v1/models/{name}/attention"),
     ("post", "/v1/models/{name}/generate"),
+    ("post", "/v1/models/{name}/explain"),
     ("post", "/v1/embeddings"),
     ("post", "/embed"),
     ("post", "/predict"),
 ]
-ASKED_OF = {"predict": "classify", "generate": "writes"}
+ASKED_OF = {"predict": "classify", "explain": "classify", "generate": "writes"}
 AS_DESCRIBED, OTHERWISE = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 CASES = [(*each, AS_DESCRIBED) for each in OPERATIONS] + [
     (*each, OTHERWISE) for each in OPERATIONS if each[0] == "post"

@@ -25,10 +25,15 @@ log = logging.getLogger("bertkit.serve")
 
 PUBLIC = frozenset({"/healthz", "/readyz"})
 """What needs no token."""
+POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+"""For the page: its own files and nothing else, and no text may become HTML or code."""
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"),
+    (b"content-security-policy", POLICY),
     (b"referrer-policy", b"no-referrer"),
 )
 

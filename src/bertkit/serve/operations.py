@@ -13,6 +13,7 @@ from bertkit.errors import InputError
 from bertkit.inference.attention import AttentionMaps
 from bertkit.inference.embedding import Floats, Plan, Sequences, sequences_of, vectors_of
 from bertkit.inference.encoder import TextEncoder
+from bertkit.inference.explain import STEPS, encode_to_explain, explain_encoded, require_classifier
 from bertkit.inference.fill_mask import as_json, check_guesses, guess, questions_of
 from bertkit.inference.predictor import TaskPredictor
 from bertkit.inference.vector_files import word_rows
@@ -169,3 +170,23 @@ class Attention:
             "heads": list(self.heads),
             "maps": chosen.astype(float).round(6).tolist(),
         }
+
+
+class Explain:
+    """Which words the answer of a classifier hung on."""
+
+    def __init__(self, predictor: TaskPredictor, label: str | None) -> None:
+        self.scorer, self.label = predictor.scorer, label
+        self.task = require_classifier(self.scorer, label)
+        self.key = object()  # each is computed by itself
+
+    def prepare(self, values: Sequence[Any]) -> list[Piece]:
+        found = [(value, encode_to_explain(self.scorer, *value)) for value in values]
+        return [Piece((value, encoded), STEPS * len(encoded.ids)) for value, encoded in found]  # so often it is read
+
+    def compute(self, pieces: Sequence[Piece]) -> list[Any]:
+        asked = (piece.content for piece in pieces)
+        return [
+            explain_encoded(self.scorer, self.task, encoded, (text, pair or ""), self.label).as_json()
+            for (text, pair), encoded in asked
+        ]

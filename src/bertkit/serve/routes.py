@@ -21,9 +21,10 @@ from bertkit.inference.layer_choice import LayerChoice
 from bertkit.inference.predictor import TaskPredictor
 from bertkit.inference.sampling import Sampling
 from bertkit.serve import schemas
-from bertkit.serve.operations import Attention, Embed, EmbedWords, FillMask, Operation, Predict
+from bertkit.serve.operations import Attention, Embed, EmbedWords, Explain, FillMask, Operation, Predict
 from bertkit.serve.refusals import RefusalError, unprocessable
 from bertkit.serve.writing import as_it_comes, writing
+from bertkit.tasks.classify import Classify
 
 if TYPE_CHECKING:
     from bertkit.serve.models import Entry, Models, Served
@@ -202,7 +203,8 @@ def _facts(entry: Entry, models: Models) -> dict[str, Any]:
             "heads": encoder.config.num_attention_heads,
         }
         if isinstance(predictor, TaskPredictor):
-            facts["operations"] = ["predict", *facts["operations"]]
+            explains = ["explain"] if isinstance(predictor.scorer.task, Classify) else []
+            facts["operations"] = ["predict", *facts["operations"], *explains]
             facts["labels"] = list(predictor.scorer.task.labels) or None
             facts["max_length"] = predictor.scorer.task.max_length
         elif isinstance(predictor, Generator):
@@ -311,3 +313,16 @@ async def attention(request: Request, name: str, asked: schemas.AttentionRequest
         written(name),
         large=True,
     )
+
+
+@router.post("/models/{name}/explain", response_model=schemas.Answers, summary="The words that a label hung on")
+async def explain(request: Request, name: str, asked: schemas.ExplainRequest) -> Any:
+    return await answers_of(
+        request, name, lambda served: _explaining(served, asked.label), [(asked.text, asked.pair)], written(name)
+    )
+
+
+def _explaining(served: Served, label: str | None) -> Operation:
+    if not isinstance(served.predictor, TaskPredictor):
+        raise unprocessable(f"{served.name} is not fine-tuned. Only classifiers can be explained.")
+    return Explain(served.predictor, label)

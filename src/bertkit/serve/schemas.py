@@ -104,6 +104,12 @@ class AttentionRequest(_Strict):
     truncate: StrictBool = False
 
 
+class ExplainRequest(_Strict):
+    text: Text
+    pair: Text | None = None
+    label: Text | None = Field(None, description="The likeliest one, unless given.")
+
+
 class OpenAIEmbeddings(BaseModel):
     """As OpenAI's clients send it. Fields that we do not know are ignored, as servers of that kind do."""
 

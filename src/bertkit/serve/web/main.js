@@ -1,0 +1,139 @@
+// The shell: which models there are, which of them and which view of it is shown, language, light and dark, the address.
+
+import * as api from "./api.js";
+import { make } from "./dom.js";
+import { formOf } from "./form.js";
+import * as state from "./state.js";
+import { attention } from "./attention.js";
+import { choice, classify, qa, regress, tag } from "./predict.js";
+import { fill } from "./fill.js";
+import { senses, similarity } from "./vectors.js";
+import { current, say, speak } from "./words.js";
+
+const OF_TASK = { classify: [classify], regress: [regress], tag: [tag], qa: [qa], choice: [choice], "fill-mask": [fill] };
+const OF_ALL = [similarity, senses, attention];
+const QUEUE_SECONDS = 5;
+
+const $ = (id) => document.getElementById(id);
+let models = [];
+let shown = { model: null, view: null, form: null };
+let speed = null;
+
+const viewsOf = (model) => [...(OF_TASK[model.task] ?? []), ...OF_ALL];
+
+function showModels() {
+  const list = models.map((model) => make("li", {}, make("a", {
+    href: `#${encodeURIComponent(model.id)}`, "aria-current": model.id === shown.model?.id ? "page" : null,
+  }, make("span", { class: "model" }, model.id), make("span", { class: "about" }, model.state === "ready" ? say(viewsOf(model)[0].name) : say(model.state)))));
+  $("models").setAttribute("aria-label", say("models"));
+  $("models").replaceChildren(make("ul", {}, ...list));
+}
+
+function showView(model, view, values, { run = false } = {}) {
+  shown.form?.stop();
+  const tabs = viewsOf(model).map((each) => make("li", {}, make("a", {
+    href: `#${encodeURIComponent(model.id)}/${each.name}`, "aria-current": each === view ? "page" : null,
+  }, say(each.name))));
+  const form = formOf(view, model, values, {
+    changed: (now) => state.write(model.id, view.name, now),
+    answered: (milliseconds) => { speed = milliseconds; showStatus(); look(); },
+    loaded: async () => {
+      Object.assign(model, await api.model(model.id));
+      if (model.layers !== null && shown.form === form) showView(model, view, form.values(), { run: true });
+    },
+  });
+  shown = { model, view, form };
+  showModels();
+  document.title = `${model.id} · ${say(view.name)} · bertkit`;
+  $("main").replaceChildren(
+    make("h1", {}, model.id),
+    make("p", { class: "lead" }, say(`task-${model.task}`)),
+    make("nav", { class: "tabs", "aria-label": say("views") }, make("ul", {}, ...tabs)),
+    form.element,
+  );
+  for (const each of document.querySelectorAll("nav [aria-current]")) each.scrollIntoView({ block: "nearest", inline: "nearest" });
+  if (run) form.ask();
+}
+
+/** What the address says; what it leaves open is the first there is. */
+function follow() {
+  const wanted = state.read();
+  const model = models.find((each) => each.id === wanted.model) ?? models.find((each) => each.default) ?? models[0];
+  if (!model) return;
+  const view = viewsOf(model).find((each) => each.name === wanted.view) ?? viewsOf(model)[0];
+  const given = Object.keys(wanted.values).length > 0;
+  showView(model, view, given ? wanted.values : null, { run: given });
+}
+
+function showStatus() {
+  const parts = [];
+  if (speed !== null) parts.push(say("speed", speed.toFixed(speed < 10 ? 1 : 0)));
+  if (shown.model) parts.push(say("queue", shown.model.queue));
+  $("status").textContent = parts.join(" · ");
+}
+
+/** How long the queue is now. */
+async function look() {
+  if (document.hidden) return;
+  try {
+    for (const fresh of await api.models()) Object.assign(models.find((each) => each.id === fresh.id) ?? {}, fresh);
+    showStatus();
+  } catch {
+    $("status").textContent = say("unreachable");
+  }
+}
+
+function showLanguage() {
+  document.documentElement.lang = current() === "zh" ? "zh-CN" : "en";
+  const other = current() === "zh" ? "en" : "zh";
+  $("language").textContent = other === "zh" ? "中文" : "English";
+  $("language").lang = other;
+  $("skip").textContent = say("skip");
+}
+
+function showTheme() {
+  const chosen = state.remembered("theme");
+  if (chosen) document.documentElement.dataset.theme = chosen;
+  const other = isDark() ? "light" : "dark";
+  $("theme").textContent = say(other);
+}
+
+const isDark = () => (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+
+$("language").addEventListener("click", () => {
+  speak(current() === "zh" ? "en" : "zh");
+  state.remember("language", current());
+  const { model, view, form } = shown;
+  showLanguage();
+  showTheme();
+  showStatus();
+  if (model) showView(model, view, form.touched() ? form.values() : null, { run: form.asked() && form.touched() });
+});
+
+$("theme").addEventListener("click", () => {
+  state.remember("theme", isDark() ? "light" : "dark");
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+  showTheme();
+});
+
+$("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  $("main").focus();
+});
+
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
+addEventListener("hashchange", follow);
+addEventListener("popstate", () => { if (!location.hash) follow(); });
+
+speak(state.remembered("language") ?? (navigator.language.startsWith("zh") ? "zh" : "en"));
+showLanguage();
+showTheme();
+try {
+  models = await api.models();
+  if (models.length) follow();
+  else $("main").replaceChildren(make("p", { role: "alert" }, say("nothing")));
+  showStatus();
+} catch (problem) {
+  $("main").replaceChildren(make("p", { role: "alert" }, problem instanceof api.Refusal ? problem.message : say("unreachable")));
+}
+setInterval(look, QUEUE_SECONDS * 1000);

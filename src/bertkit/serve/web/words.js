@@ -1,0 +1,72 @@
+// Everything that the page says, in both languages, and the texts that it begins with.
+
+const TEXTS = {
+  en: {
+    models: "Models", views: "Views", skip: "Skip to the form", light: "Light", dark: "Dark",
+    ask: "Ask", asking: "Asking", copy: "Copy link", copied: "Copied", keys: "or Ctrl + Enter", link: "The link is in the address bar",
+    speed: "{0} ms", queue: "{0} in the queue", loading: "loading", "not loaded": "loads when asked",
+    nothing: "No models are served.", unreachable: "The server cannot be reached.",
+    "task-classify": "Tells which label a text has.", "task-regress": "Gives a text a number.", "task-tag": "Marks names and other things in a text.",
+    "task-qa": "Finds the answer to a question in a passage.", "task-choice": "Chooses how a text goes on.",
+    "task-embed": "Turns texts into vectors: alike in meaning, near each other.", "task-fill-mask": "Guesses words that are hidden.",
+    classify: "Classify", regress: "Score", tag: "Tag", qa: "Answer", choice: "Choose", fill: "Fill in", similarity: "Similarity", senses: "Senses", attention: "Attention",
+    text: "Text", pair: "Second text, if the model reads pairs", question: "Question", passage: "Passage", beginning: "Beginning", endings: "Endings, one a line",
+    sentences: "Sentences, one a line", word: "Word", layer: "Layer", head: "Head", second: "Second text",
+    probabilities: "Probabilities", labels: "Labels: {0}", none: "none", cut: "The text is longer than the model reads; a part of it was left out.",
+    why: "What “{0}” hung on", "why-note": "Shaded words speak for the label, underlined ones against it. Choose another label above to see its words.",
+    "no-tags": "Nothing was found.", "no-answer": "The passage does not say.", alternatives: "Other answers",
+    "hide-title": "Click a word to hide it", hide: "Hide “{0}”", show: "Show “{0}”", "hide-first": "Hide a word to see what the model would put there.", guesses: "Instead of “{0}”", "guesses-mask": "For the gap",
+    "similarity-map": "How alike the sentences are, from 0 to 1", "too-few": "Write at least two lines.",
+    "sense-map": "How alike the word’s meanings are", "sense-few": "The word stands in fewer than two of the sentences.", "sense-note": "A and B are the two groups that differ most.", near: "Nearest words to “{0}” in sentence {1}", "near-pick": "Nearest words in context",
+    looks: "Where “{0}” looks", "looks-pick": "Choose a token to see where it looks", "attention-note": "Where a head looks is what it computes with, not why the model answers as it does.", "of": "{0} of {1}",
+  },
+  zh: {
+    models: "模型", views: "视图", skip: "跳到表单", light: "浅色", dark: "深色",
+    ask: "提问", asking: "正在计算", copy: "复制链接", copied: "已复制", keys: "或按 Ctrl + Enter", link: "链接在地址栏中",
+    speed: "{0} 毫秒", queue: "队列中 {0} 条", loading: "正在加载", "not loaded": "提问时加载",
+    nothing: "没有提供任何模型。", unreachable: "无法连接服务器。",
+    "task-classify": "判断一段文字属于哪个标签。", "task-regress": "给一段文字打分。", "task-tag": "标出文字中的人名、地名等。",
+    "task-qa": "在文章中找出问题的答案。", "task-choice": "选出文字最合理的后续。",
+    "task-embed": "把文字变成向量：意思相近，距离就近。", "task-fill-mask": "猜测被遮住的词。",
+    classify: "分类", regress: "打分", tag: "标注", qa: "问答", choice: "选择", fill: "填空", similarity: "相似度", senses: "词义", attention: "注意力",
+    text: "文字", pair: "第二段文字（如果模型读成对的文字）", question: "问题", passage: "文章", beginning: "开头", endings: "后续，每行一个",
+    sentences: "句子，每行一个", word: "词", layer: "层", head: "头", second: "第二段文字",
+    probabilities: "概率", labels: "标签：{0}", none: "无", cut: "文字超过模型能读的长度，有一部分没有读。",
+    why: "“{0}”的依据", "why-note": "着色的词支持这个标签，带下划线的词反对它。在上面选择别的标签可以看它的依据。",
+    "no-tags": "没有找到。", "no-answer": "文章里没有说。", alternatives: "其他答案",
+    "hide-title": "点一个词把它遮住", hide: "遮住“{0}”", show: "显示“{0}”", "hide-first": "遮住一个词，看模型会填什么。", guesses: "代替“{0}”", "guesses-mask": "空格处",
+    "similarity-map": "句子之间的相似度，从 0 到 1", "too-few": "请至少写两行。",
+    "sense-map": "这个词在各句中意思的相似度", "sense-few": "含有这个词的句子不到两个。", "sense-note": "A 和 B 是差别最大的两组。", near: "与第 {1} 句的“{0}”最接近的词", "near-pick": "上下文中最接近的词",
+    looks: "“{0}”在看哪里", "looks-pick": "选一个词元，看它在看哪里", "attention-note": "一个头看哪里，是它计算的材料，不是模型这样回答的原因。", "of": "第 {0} 个，共 {1} 个",
+  },
+};
+
+const EXAMPLES = {
+  en: {
+    text: "A quiet, generous film with a wonderful cast.", tagged: "Marie Curie moved from Warsaw to Paris in 1891.",
+    question: "When did Marie Curie move to Paris?", passage: "Marie Curie was born in Warsaw in 1867. In 1891 she moved to Paris, where she studied physics and mathematics.",
+    premise: "She opened the umbrella because", endings: "it had started to rain.\nthe shop was closed.\nher brother likes music.",
+    whole: "The capital of France is a city on the river Seine.", sentences: "A man is playing the guitar.\nSomebody makes music.\nThe stock market fell today.\nShares lost value this morning.",
+    word: "bank", senses: "He sat down on the bank of the river.\nThe bank of the stream was muddy.\nShe took the money to the bank.\nThe bank raised its interest rates.",
+    attended: "The animal did not cross the street because it was too tired.",
+  },
+  zh: {
+    text: "这部电影安静而动人，演员非常出色。", tagged: "鲁迅一八八一年出生在浙江绍兴。",
+    question: "鲁迅出生在哪里？", passage: "鲁迅原名周树人，一八八一年出生在浙江绍兴，后来到日本学习医学。",
+    premise: "她打开雨伞，因为", endings: "开始下雨了。\n商店关门了。\n弟弟喜欢音乐。",
+    whole: "北京是中国的首都。", sentences: "一个人在弹吉他。\n有人在演奏音乐。\n今天股市下跌。\n早上股票贬值了。",
+    word: "苹果", senses: "他吃了一个苹果。\n树上的苹果红了。\n苹果公司发布了新手机。\n苹果的股票上涨了。",
+    attended: "小狗没有过马路，因为它太累了。",
+  },
+};
+
+let language = "en";
+
+export const LANGUAGES = Object.keys(TEXTS);
+export const current = () => language;
+export function speak(chosen) { language = LANGUAGES.includes(chosen) ? chosen : "en"; }
+export const say = (name, ...parts) => (TEXTS[language][name] ?? name).replace(/\{(\d)\}/g, (_, at) => parts[at]);
+export const example = (name) => EXAMPLES[language][name];
+
+/** What one language has and another has not. */
+export const missing = () => LANGUAGES.flatMap((one) => [TEXTS, EXAMPLES].flatMap((all) => LANGUAGES.flatMap((other) => Object.keys(all[one]).filter((name) => !(name in all[other])))));
