@@ -94,7 +94,7 @@ def predicted(client: httpx.Client, model: str, inputs: Any) -> Any:
 
 def test_every_model_is_listed_with_the_form_of_its_task(page: Page):
     page.open()
-    assert page.texts("#models .model") == ["classify", "regress", "tag", "qa", "choice", "cosine", "words"]
+    assert page.texts("#models .model") == ["classify", "regress", "tag", "qa", "choice", "cosine", "words", "writes"]
     assert page.one("h1").text == "classify"
     firsts = {}
     for name in page.texts("#models .model"):
@@ -109,6 +109,7 @@ def test_every_model_is_listed_with_the_form_of_its_task(page: Page):
         "choice": "Choose",
         "cosine": "Similarity",
         "words": "Fill in",
+        "writes": "Write on",
     }
 
 
@@ -194,6 +195,15 @@ def test_a_word_that_is_clicked_is_hidden_and_guessed(page: Page, client: httpx.
 def test_a_mask_that_was_written_is_guessed_too(page: Page):
     page.open("words", "fill").ask(text="The [MASK] of an [MASK].")
     assert page.texts(".guesses h3") == ["For the gap", "For the gap"]
+
+
+@pytest.mark.parametrize("text", ["The import statement", "从前有一座山"])
+def test_a_gpt_writes_on_from_a_beginning(page: Page, client: httpx.Client, text: str):
+    page.open("writes").ask(text=text)
+    page.wait(lambda: "64" in page.one(".result .note").text)
+    asked = {"inputs": text, "max_tokens": 64}
+    (answer,) = client.post("/v1/models/writes/generate", json=asked).json()["answers"]
+    assert page.flow() == text + answer["texts"][0]["text"]
 
 
 def test_choosing_a_token_shows_where_it_looks(page: Page, client: httpx.Client):

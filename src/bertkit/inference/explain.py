@@ -65,7 +65,7 @@ def encode_to_explain(scorer: Scorer, text: str, pair: str | None = None) -> Enc
         raise InputError(
             f"the text has {len(encoded.ids):,} tokens, and answers to {most} can be explained", "Shorten it."
         )
-    if len(encoded.ids) <= scorer.tokenizer.family.frame_size(pair=pair is not None):
+    if len(encoded.ids) <= scorer.tokenizer.frame.size(pair=pair is not None):
         raise InputError("the text is empty", "Give one with words.")
     return encoded
 

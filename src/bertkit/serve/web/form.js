@@ -49,6 +49,11 @@ export function formOf(view, model, given, { changed, answered, loaded }) {
         told = true;
         return said;
       },
+      async stream(operation, body, hear) {
+        const [began, own] = [performance.now(), under];
+        await api.stream(model.id, operation, body, own?.signal, (piece) => { if (own === under) hear(piece); });
+        answered(performance.now() - began);
+      },
     };
   }
 
@@ -62,7 +67,8 @@ export function formOf(view, model, given, { changed, answered, loaded }) {
     result.setAttribute("aria-busy", "true");
     try {
       const show = (parts) => { if (own === under) result.replaceChildren(...parts.filter(Boolean)); };
-      show(await view.ask({ ...context(), show }));
+      const parts = await view.ask({ ...context(), show });
+      if (parts !== null) show(parts);  // else it has shown them as they came
       if (own !== under) return;
       if (unknown) await loaded();
     } catch (problem) {

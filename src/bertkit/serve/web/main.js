@@ -9,8 +9,9 @@ import { choice, classify, qa, regress, tag } from "./predict.js";
 import { fill } from "./fill.js";
 import { senses, similarity } from "./vectors.js";
 import { current, say, speak } from "./words.js";
+import { write } from "./write.js";
 
-const OF_TASK = { classify: [classify], regress: [regress], tag: [tag], qa: [qa], choice: [choice], "fill-mask": [fill] };
+const OF_TASK = { classify: [classify], regress: [regress], tag: [tag], qa: [qa], choice: [choice], "fill-mask": [fill], generate: [write] };
 const OF_ALL = [similarity, senses, attention];
 const QUEUE_SECONDS = 5;
 
