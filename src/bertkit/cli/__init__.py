@@ -21,6 +21,7 @@ from bertkit.cli import (
     convert,
     demo,
     embed,
+    export,
     fill_mask,
     finetune,
     info,
@@ -54,6 +55,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "embed": embed.embed,
     "attention": attention.attention,
     "convert": convert.convert,
+    "export": export.export,
     "serve": serve.serve,
 }
 
