@@ -19,6 +19,7 @@ from typing import Any
 from bertkit.errors import BertkitError, nearest, shortened
 from bertkit.inference.batching import token_budget
 from bertkit.inference.predictor import Predictor
+from bertkit.inference.runtime import check_runtime
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.hub import find_folder
 from bertkit.serve.batcher import Batcher
@@ -101,6 +102,7 @@ class Entry:
 class Models:
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         """Folders are opened, so that what is wrong with one is known before anything is served."""
+        check_runtime(settings.runtime, settings.device, settings.precision)
         self.settings, self.metrics = settings, metrics
         self.entries = {name: Entry(name, folder, settings) for name, folder in settings.models.items()}
         for name, entry in self.entries.items():
