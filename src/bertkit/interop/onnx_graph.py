@@ -106,11 +106,26 @@ class _Builder:
 
     def linear(self, x: str, layer: nn.Linear, name: str, *, bias: bool = True, exact: bool = False) -> str:
         """`exact`: never in 8 bits, for layers that cost nothing and decide much."""
-        biases = [self.constant(f"{name}.bias", layer.bias)] if bias else []
         if self.int8 and not exact:
-            return self.fused("DynamicQuantizeMatMul", [x, *self._in_8_bits(layer, name), *biases])
-        product = self.node("MatMul", [x, self.constant(f"{name}.weight", layer.weight.T)])
-        return self.node("Add", [product, *biases]) if bias else product
+            product = self._product_in_8_bits(x, layer, name)
+        else:
+            product = self.node("MatMul", [x, self.constant(f"{name}.weight", layer.weight.T)])
+        return self.node("Add", [product, self.constant(f"{name}.bias", layer.bias)]) if bias else product
+
+    def _product_in_8_bits(self, x: str, layer: nn.Linear, name: str) -> str:
+        """Each row of `x` has a scale of its own. With one for all of them, as onnxruntime's own tools have it, the
+        answer for a text would depend on the texts beside it, and be less exact."""
+        number = {
+            each: self.constant(each, np.array(value, np.float32))
+            for each, value in (("1.0", 1), ("1/127", 1 / 127), ("smallest", 1e-30))
+        }
+        middle = self.constant("128", np.array(128, np.uint8))
+        largest = self.node("ReduceMax", [self.node("Abs", [x])], axes=[-1], keepdims=1)
+        scale = self.node("Mul", [self.node("Max", [largest, number["smallest"]]), number["1/127"]])
+        whole = self.node("QuantizeLinear", [self.node("Div", [x, scale]), number["1.0"], middle])
+        weight, scales, zeros = self._in_8_bits(layer, name)
+        product = self.fused("MatMulIntegerToFloat", [whole, weight, number["1.0"], scales, middle, zeros])
+        return self.node("Mul", [product, scale])
 
     def _in_8_bits(self, layer: nn.Linear, name: str) -> list[str]:
         """Weights as whole numbers, with a scale for each output of the layer."""
@@ -188,7 +203,8 @@ class _Builder:
     def _block(self, x: str, block: PostNormBlock, name: str, *, only_first: bool) -> str:
         pre, attention, wide = self.config.pre_norm, block.attention, block.feed_forward
         given = self.normed(x, block.attention_norm, f"{name}.attention_norm") if pre else x
-        mixed = self._mixed(self.linear(given, attention.qkv, f"{name}.qkv"))
+        qkv = self.linear(given, attention.qkv, f"{name}.qkv", bias=False)
+        mixed = self._mixed(qkv, self.constant(f"{name}.qkv.bias", attention.qkv.bias))
         if only_first:
             mixed = self.node("Gather", [mixed, self.constant("zero", np.array(0, np.int64))], axis=1)
             firsts = self.node("Gather", ["token_at", self.constant("zero", np.array(0, np.int64))], axis=1)
@@ -204,13 +220,13 @@ class _Builder:
         narrowed = self.linear(bent, wide.narrow, f"{name}.narrow", bias=False)
         return self._added(x, narrowed, block.feed_forward_norm, f"{name}.norm", wide.narrow, f"{name}.narrow")
 
-    def _mixed(self, qkv: str) -> str:
+    def _mixed(self, qkv: str, bias: str) -> str:
         """Tokens x 3D to batch x length x D."""
         spread = self.node("Gather", [qkv, "token_at"])
         number = len(self.nodes)
         parts = [f"{part}_{number}" for part in ("query", "key", "value")]
         self.node("Split", [spread, self.constant("thirds", [self.width] * 3)], *parts, axis=2)
-        return self.fused("MultiHeadAttention", [*parts, "", "seen"], num_heads=self.config.num_attention_heads)
+        return self.fused("MultiHeadAttention", [*parts, bias, "seen"], num_heads=self.config.num_attention_heads)
 
     def _added(self, x: str, part: str, norm: nn.Module, name: str, layer: nn.Linear, layer_name: str) -> str:
         """What a part of a block gives, with the bias of its last layer, added to what it was given."""
