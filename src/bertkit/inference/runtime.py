@@ -147,10 +147,16 @@ def _alike(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
     >>> list(_alike([5, 7, 10, 11, 40]))
     [(0, 3), (3, 4), (4, 5)]
     """
-    first = 0
-    for number in range(1, len(lengths)):
-        some = lengths[first : number + 1]
-        if max(some) > MOST_STRETCH * min(some):
+    first, shortest, longest = 0, lengths[0], lengths[0]
+    for number, length in enumerate(lengths):
+        shortest, longest = min(shortest, length), max(longest, length)
+        if longest > MOST_STRETCH * shortest:
             yield first, number
-            first = number
+            first, shortest, longest = number, length, length
     yield first, len(lengths)
+
+
+def graph_bytes(name: str, folder: Path) -> int:
+    """What a runtime needs in memory besides the model's own weights, about; 0 if there is no graph."""
+    file = folder / FILES[name] if name in FILES else None
+    return file.stat().st_size if file is not None and file.is_file() else 0

@@ -19,7 +19,7 @@ from typing import Any
 from bertkit.errors import BertkitError, nearest, shortened
 from bertkit.inference.batching import token_budget
 from bertkit.inference.predictor import Predictor
-from bertkit.inference.runtime import check_runtime
+from bertkit.inference.runtime import check_runtime, graph_bytes
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.hub import find_folder
 from bertkit.serve.batcher import Batcher
@@ -209,6 +209,7 @@ class Models:
 
     def _put(self, entry: Entry, predictor: Predictor) -> Served:
         entry.served = served = Served(entry.name, predictor, self.settings, self.metrics)
+        served.bytes += graph_bytes(self.settings.runtime, entry.path)
         entry.task, entry.refused = predictor.task, ()
         self.metrics.loaded(entry.name, served.bytes)
         self.metrics.load(entry.name, "loaded")
@@ -254,7 +255,8 @@ def _model_of(predictor: Predictor) -> Any:
 
 
 def _bytes_of(entry: Entry, settings: Settings) -> int:
-    return 4 * ModelFolder(entry.path, ignore_config_keys=settings.ignore_config_keys).parameters
+    weights = 4 * ModelFolder(entry.path, ignore_config_keys=settings.ignore_config_keys).parameters
+    return weights + graph_bytes(settings.runtime, entry.path)
 
 
 def _signature(folder: Path) -> Signature:
