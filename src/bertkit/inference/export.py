@@ -26,7 +26,6 @@ from bertkit.tasks.data.texts import TextExample
 from bertkit.tasks.encoding import encode_texts
 from bertkit.text.tokenizer import Tokenizer
 
-KINDS = ("onnx",)
 TEXTS = 192
 """So many are computed twice, once with torch."""
 FEWEST = 16
