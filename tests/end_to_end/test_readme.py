@@ -119,6 +119,12 @@ def test_what_the_page_on_generating_says_runs(place: Path):
     assert "2 3\n" in said
 
 
+def test_what_the_page_on_exporting_says_runs(place: Path):
+    pytest.importorskip("onnxruntime")
+    assert run_commands("docs/exporting.md", place) == 3
+    assert {"model.onnx", "model.int8.onnx"} <= {file.name for file in (place / "fast-model").iterdir()}
+
+
 def test_make_has_the_two_targets_it_names():
     for target in ("demo", "test"):
         assert f"$ make {target}" in "".join(blocks("console"))

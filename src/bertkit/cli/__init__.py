@@ -23,6 +23,7 @@ from bertkit.cli import (
     demo,
     embed,
     evaluate,
+    export,
     fill_mask,
     finetune,
     generate,
@@ -59,6 +60,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "embed": embed.embed,
     "attention": attention.attention,
     "convert": convert.convert,
+    "export": export.export,
     "serve": serve.serve,
 }
 

@@ -13,6 +13,7 @@ from bertkit.cli.options import (
     IgnoreKeys,
     Model,
     Precision,
+    Runtime,
     Threads,
     given_texts,
     note,
@@ -58,6 +59,7 @@ def embed(
     device: Device = "auto",
     precision: Precision = "float32",
     threads: Threads = None,
+    runtime: Runtime = "torch",
     ignore_config_key: IgnoreKeys = None,
 ) -> None:
     """Turn texts into vectors.
@@ -98,7 +100,7 @@ def embed(
             from bertkit.inference.vector_files import check_format
 
             check_format(out, words=level == "word")
-        encoder = open_encoder(model, device, precision, threads, ignore_config_key)
+        encoder = open_encoder(model, device, precision, threads, ignore_config_key, runtime)
         from bertkit.inference.embedding import RAW_COSINES, Plan, embed_stream
         from bertkit.inference.vector_files import vector_writer
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bertkit.cli.options import Device, Encoding, IgnoreKeys, Model, Precision, Threads, emit, for_people
+from bertkit.cli.options import Device, Encoding, IgnoreKeys, Model, Precision, Runtime, Threads, emit, for_people
 from bertkit.cli.reading_tables import (
     Endings,
     Pair,
@@ -42,6 +42,7 @@ def evaluate(
     device: Device = "auto",
     precision: Precision = "float32",
     threads: Threads = None,
+    runtime: Runtime = "torch",
     ignore_config_key: IgnoreKeys = None,
 ) -> None:
     """How good a fine-tuned model is on labelled examples.
@@ -66,7 +67,9 @@ def evaluate(
         question=question,
         endings=endings,
     )
-    predictor = open_predictor(model, device, precision, threads, ignore_config_key, long=long, no_answer=no_answer)
+    predictor = open_predictor(
+        model, device, precision, threads, ignore_config_key, long=long, no_answer=no_answer, runtime=runtime
+    )
     reading = as_in_training(reading, model, ignore_config_key)
     task = predictor.scorer.task
     notes: list[str] = []

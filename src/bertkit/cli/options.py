@@ -22,6 +22,9 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, or 
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Precision = Annotated[str, typer.Option(help="float32 (exact), or auto: what is fastest on this machine.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads; all physical cores unless said.")]
+Runtime = Annotated[
+    str, typer.Option(help="torch; or onnx or onnx-int8, if `bertkit export` made the folder for them.")
+]
 IgnoreKeys = Annotated[
     list[str] | None,
     typer.Option("--ignore-config-key", metavar="KEY", help="A key of config.json that does not matter. Repeatable."),
@@ -55,13 +58,23 @@ def note(message: str) -> None:
 
 
 def open_encoder(
-    model: str, device: str, precision: str, threads: int | None, ignore_keys: list[str] | None
+    model: str,
+    device: str,
+    precision: str,
+    threads: int | None,
+    ignore_keys: list[str] | None,
+    runtime: str = "torch",
 ) -> TextEncoder:
     """The encoder a command works with; what is odd about it is said."""
     from bertkit.inference.encoder import load_encoder
 
     encoder = load_encoder(
-        model, device=device, precision=precision, threads=threads, ignore_config_keys=ignore_keys or ()
+        model,
+        device=device,
+        precision=precision,
+        threads=threads,
+        ignore_config_keys=ignore_keys or (),
+        runtime=runtime,
     )
     for message in encoder.notes:
         note(message)

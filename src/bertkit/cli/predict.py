@@ -19,6 +19,7 @@ from bertkit.cli.options import (
     Model,
     Overwrite,
     Precision,
+    Runtime,
     Threads,
     emit,
     for_people,
@@ -75,6 +76,7 @@ def predict(
     device: Device = "auto",
     precision: Precision = "float32",
     threads: Threads = None,
+    runtime: Runtime = "torch",
     overwrite: Overwrite = False,
     ignore_config_key: IgnoreKeys = None,
 ) -> None:
@@ -107,7 +109,9 @@ def predict(
     )
     if out is not None and out.is_dir():
         raise UsageError(f"{out} is a folder", "Name a file for the answers.")
-    predictor = open_predictor(model, device, precision, threads, ignore_config_key, long=long, no_answer=no_answer)
+    predictor = open_predictor(
+        model, device, precision, threads, ignore_config_key, long=long, no_answer=no_answer, runtime=runtime
+    )
     reading = as_in_training(reading, model, ignore_config_key)
     if text:
         for answer in predictor.stream(inputs_of(predictor.task, *given)):
@@ -124,7 +128,7 @@ def predict(
                 _show(answered.answer)
                 done(1)
         else:
-            _to_file(predictor, examples, out, _identity(source, reading, precision), overwrite, done)
+            _to_file(predictor, examples, out, _identity(source, reading, precision, runtime), overwrite, done)
     tell_of_cuts(predictor)
 
 
@@ -184,7 +188,7 @@ def _to_file(
     note(f"{count:,} answers to {out}")
 
 
-def _identity(source: str, reading: Reading, precision: str) -> dict[str, Any]:
+def _identity(source: str, reading: Reading, precision: str, runtime: str) -> dict[str, Any]:
     """What half-written answers must have in common with the command that would go on with them."""
     how = {name: value for name, value in vars(reading).items() if not callable(value)}
     if source == "-" or not Path(source).is_file():  # a stream cannot be known again
@@ -192,7 +196,7 @@ def _identity(source: str, reading: Reading, precision: str) -> dict[str, Any]:
     else:
         facts = Path(source).stat()
         where = {"input": str(Path(source).resolve()), "bytes": facts.st_size, "changed": facts.st_mtime_ns}
-    return {**where, "read": repr(how), "precision": precision}
+    return {**where, "read": repr(how), "precision": precision, "runtime": runtime}
 
 
 def _show(answer: dict[str, Any]) -> None:

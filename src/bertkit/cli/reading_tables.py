@@ -61,6 +61,7 @@ def open_predictor(
     *,
     long: str | None,
     no_answer: bool | None,
+    runtime: str,
 ) -> TaskPredictor:
     from bertkit.inference.predictor import TaskPredictor, load
 
@@ -72,6 +73,7 @@ def open_predictor(
         ignore_config_keys=ignore_keys or (),
         long=long,
         no_answer=no_answer,
+        runtime=runtime,
     )
     if not isinstance(predictor, TaskPredictor):
         raise UsageError(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bertkit.cli.options import Device, IgnoreKeys, Precision, Threads
+from bertkit.cli.options import Device, IgnoreKeys, Precision, Runtime, Threads
 from bertkit.errors import UsageError
 
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
@@ -48,6 +48,7 @@ def serve(
     device: Device = "auto",
     precision: Precision = "float32",
     threads: Threads = None,
+    runtime: Runtime = "torch",
     ignore_config_key: IgnoreKeys = None,
 ) -> None:
     """Answer over HTTP with any number of models of any task.
@@ -84,6 +85,7 @@ def serve(
         device=device,
         precision=precision,
         threads=threads,
+        runtime=runtime,
         ignore_config_keys=tuple(ignore_config_key or ()),
         limits=Limits.parse(limit or ()),
     )

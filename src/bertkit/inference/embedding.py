@@ -111,6 +111,8 @@ def embed_stream(encoder: TextEncoder, texts: Iterable[str], plan: Plan) -> Iter
 def token_vectors(encoder: TextEncoder, flat_ids: Tensor, lengths: Sequence[int], layers: LayerChoice) -> Tensor:
     """T x D: for each token of a packed batch, the chosen layers' vector."""
     only_last = layers.only_last(encoder.config.num_hidden_layers)
+    if only_last and encoder.runtime is not None and encoder.runtime.gives_vectors:
+        return encoder.runtime.vectors(flat_ids, runs(lengths))
     output = encoder.model.encoder.packed(flat_ids, runs(lengths), hidden_states=not only_last)
     return output.last if only_last else layers.combine(output.hidden_states)
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bertkit.inference.attention import AttentionMaps
     from bertkit.inference.embedding import EmbedSettings, Floats, Plan, Vectors
     from bertkit.inference.fill_mask import Guess
+    from bertkit.inference.runtime import OnnxRuntime
     from bertkit.inference.words import WordVectors
     from bertkit.interop.sentence_transformers import SentenceSettings
     from bertkit.model.bert import Bert
@@ -34,24 +35,37 @@ def load_encoder(
     precision: str = "float32",
     threads: int | None = None,
     ignore_config_keys: Collection[str] = (),
+    runtime: str = "torch",
 ) -> TextEncoder:
     """Open a model folder, or a model of the Hugging Face hub by its name.
 
     `device` and `precision` are those of `bertkit.device`; `ignore_config_keys` lists keys of config.json that
-    bertkit does not know and you say do not matter.
+    bertkit does not know and you say do not matter. `runtime` is torch, or what `bertkit export` made the folder for:
+    onnx or onnx-int8, which compute on the CPU.
     """
     folder = ModelFolder(find_folder(folder_or_name), ignore_config_keys=ignore_config_keys)
     tokenizer = folder.tokenizer()
-    machine = devices.choose(device, precision, threads)
+    machine = machine_for(runtime, device, precision, threads)
     torch_device = devices.apply(machine)
 
+    from bertkit.inference.runtime import open_runtime
     from bertkit.interop.weights import load_model
 
     model, notes = load_model(folder)
     encoder = TextEncoder(model.to(torch_device), tokenizer, precision=machine.precision, name=_name(folder_or_name))
     encoder.notes = notes
+    encoder.runtime = open_runtime(runtime, folder)
     encoder.pool_as(folder.sentence_settings)
     return encoder
+
+
+def machine_for(runtime: str, device: str, precision: str, threads: int | None) -> devices.Machine:
+    if runtime == "torch":
+        return devices.choose(device, precision, threads)
+    from bertkit.inference.runtime import check_runtime
+
+    check_runtime(runtime, device, precision)
+    return devices.choose("cpu", "float32", threads)
 
 
 def _name(folder_or_name: str | Path) -> str:
@@ -70,6 +84,8 @@ class TextEncoder:
         self.precision = precision
         self.name = name
         self.notes: list[str] = []
+        self.runtime: OnnxRuntime | None = None
+        """What computes in place of torch."""
         self.default_pooling = "mean"
         self.default_normalize = False
         self.raw = False

@@ -8,7 +8,7 @@ from typing import Any
 
 from bertkit import device as devices
 from bertkit.errors import UsageError
-from bertkit.inference.encoder import TextEncoder, load_encoder
+from bertkit.inference.encoder import TextEncoder, load_encoder, machine_for
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.hub import find_folder
 
@@ -58,8 +58,9 @@ def load(
     ignore_config_keys: Collection[str] = (),
     long: str | None = None,
     no_answer: bool | None = None,
+    runtime: str = "torch",
 ) -> Predictor:
-    """A predictor for the folder's task; the first options are those of `load_encoder`.
+    """A predictor for the folder's task; the first options, and `runtime`, are those of `load_encoder`.
 
     `long` (classify, regress) is what to do with a text longer than the model: head-tail, windows, head or error.
     `no_answer` (qa) is whether there may be no answer in a passage. Unless given, both are as in training; a folder of
@@ -73,16 +74,22 @@ def load(
         if long is not None or no_answer is not None:
             raise UsageError(f"long or no_answer with {folder.path}, which is not fine-tuned", "Leave them out.")
         encoder = load_encoder(
-            folder_or_name, device=device, precision=precision, threads=threads, ignore_config_keys=ignore_config_keys
+            folder_or_name,
+            device=device,
+            precision=precision,
+            threads=threads,
+            ignore_config_keys=ignore_config_keys,
+            runtime=runtime,
         )
         if folder.task == "generate":
             from bertkit.inference.generation import Generator
 
             return Generator(encoder)
         return Predictor(folder.task, encoder, encoder.fill_mask if folder.task == "fill-mask" else encoder.embed)
-    machine = devices.choose(device, precision, threads)
+    machine = machine_for(runtime, device, precision, threads)
     torch_device = devices.apply(machine)
 
+    from bertkit.inference.runtime import open_runtime
     from bertkit.inference.scoring import Scorer
     from bertkit.interop.fine_tuned import load_fine_tuned
 
@@ -91,5 +98,6 @@ def load(
     name = folder.path.resolve().name
     task = task.told(long=long, no_answer=no_answer)
     scorer = Scorer(model.to(torch_device), task, tokenizer, precision=machine.precision, name=name)
+    scorer.encoder.runtime = open_runtime(runtime, folder)
     scorer.encoder.pool_as(folder.sentence_settings)
     return TaskPredictor(scorer)

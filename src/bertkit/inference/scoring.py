@@ -82,6 +82,13 @@ class Scorer:
             yield Answered(example, answer)
         self.model.train(training)
 
+    def _computed(self, inputs: Inputs) -> Tensor:
+        runtime = self.encoder.runtime
+        if runtime is None:
+            scores: Tensor = self.model(inputs)
+            return scores
+        return inputs.means(runtime(inputs)) if runtime.gives_vectors else runtime(inputs)
+
     def scores(self, features: Sequence[Features]) -> list[Tensor]:
         """For each sequence a row of scores, or one for each of its tokens."""
         whole = self.model.shape.reads != "tokens"
@@ -97,7 +104,7 @@ class Scorer:
                 firsts=torch.tensor([0, *accumulate(lengths[:-1])], device=flat_ids.device),
                 tokens=sum(lengths),
             )
-            scores = self.model(inputs).float().cpu()
+            scores = self._computed(inputs).float().cpu()
             if not scores.isfinite().all():
                 raise NumbersError(
                     f"{self.encoder.name}: the model's scores are not finite numbers",

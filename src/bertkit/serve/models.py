@@ -19,6 +19,7 @@ from typing import Any
 from bertkit.errors import BertkitError, nearest, shortened
 from bertkit.inference.batching import token_budget
 from bertkit.inference.predictor import Predictor
+from bertkit.inference.runtime import check_runtime, graph_bytes
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.hub import find_folder
 from bertkit.serve.batcher import Batcher
@@ -109,6 +110,7 @@ class Entry:
 class Models:
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         """Folders are opened, so that what is wrong with one is known before anything is served."""
+        check_runtime(settings.runtime, settings.device, settings.precision)
         self.settings, self.metrics = settings, metrics
         self.entries = {name: Entry(name, folder, settings) for name, folder in settings.models.items()}
         for name, entry in self.entries.items():
@@ -215,6 +217,7 @@ class Models:
 
     def _put(self, entry: Entry, predictor: Predictor) -> Served:
         entry.served = served = Served(entry.name, predictor, self.settings, self.metrics)
+        served.bytes += graph_bytes(self.settings.runtime, entry.path)
         entry.task, entry.refused = predictor.task, ()
         self.metrics.loaded(entry.name, served.bytes)
         self.metrics.load(entry.name, "loaded")
@@ -260,7 +263,8 @@ def _model_of(predictor: Predictor) -> Any:
 
 
 def _bytes_of(entry: Entry, settings: Settings) -> int:
-    return 4 * ModelFolder(entry.path, ignore_config_keys=settings.ignore_config_keys).parameters
+    weights = 4 * ModelFolder(entry.path, ignore_config_keys=settings.ignore_config_keys).parameters
+    return weights + graph_bytes(settings.runtime, entry.path)
 
 
 def _signature(folder: Path) -> Signature:
