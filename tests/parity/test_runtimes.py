@@ -19,7 +19,7 @@ from bertkit.interop.fine_tuned import save_fine_tuned
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned, HeadShape
+from bertkit.model.fine_tuned import FineTuned, HeadShape, needs_pooler
 from bertkit.tasks.choice import MultipleChoice
 from bertkit.tasks.classify import Classify
 from bertkit.tasks.embed import Embed
@@ -80,7 +80,8 @@ def config_of(family: str, tokenizer: Tokenizer, **more: Any) -> BertConfig:
 
 def saved(folder: Path, family: str, task: Task[Any], tokenizer: Tokenizer, shape: HeadShape | None = None) -> Path:
     torch.manual_seed(1)
-    bert = Bert(config_of(family, tokenizer), pooler=task.pooler, mlm=False, nsp=False)
+    config = config_of(family, tokenizer)
+    bert = Bert(config, pooler=needs_pooler(config, task.shape.reads), mlm=False, nsp=False)
     model = FineTuned(bert, shape or task.shape).eval()
     for parameter in model.parameters():  # biases begin as 0, and norms as 1
         if parameter.dim() == 1:
