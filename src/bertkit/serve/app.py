@@ -8,13 +8,13 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.staticfiles import StaticFiles
+from fastapi.responses import FileResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from uvicorn.config import STARTUP_FAILURE
@@ -92,8 +92,9 @@ def build(settings: Settings) -> FastAPI:
     app.include_router(routes.router)
     app.include_router(compatible.router)
     _add_handlers(app)
-    if (WEB / "index.html").exists():
-        app.mount("/", StaticFiles(directory=WEB, html=True))
+    for file in sorted(WEB.iterdir()):  # each by its name: a folder mounted at / would answer for every other route
+        path = "/" if file.name == "index.html" else f"/{file.name}"
+        app.add_api_route(path, _giving(file), methods=["GET", "HEAD"], include_in_schema=False)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,
@@ -103,6 +104,13 @@ def build(settings: Settings) -> FastAPI:
         )
     app.add_middleware(Guard, settings=settings, activity=activity, metrics=figures)
     return app
+
+
+def _giving(file: Path) -> Callable[[], Coroutine[Any, Any, Response]]:
+    async def give() -> Response:
+        return FileResponse(file)
+
+    return give
 
 
 def _add_handlers(app: FastAPI) -> None:
