@@ -65,7 +65,7 @@ $(VENV)/.created:
 
 $(VENV)/.runtime: $(VENV)/.created pyproject.toml requirements.lock
 	@echo "Installing bertkit into $(VENV) (once; a few minutes on a slow line)"
-	$(PIP) --editable .
+	$(PIP) --editable '.[serve]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime

@@ -251,6 +251,8 @@ Next
   bertkit embed {out / "model"} -t "any text" --layers concat:-2..-1
   bertkit attention {out / "model"} "A text of your own." -o my.html
   bertkit finetune classify YOUR.csv --from {out / "model"} --out my-classifier
+  bertkit serve {out / "model"}
+      and then open http://127.0.0.1:8000: guess words, compare texts, see where heads look
   (the command is .venv/bin/bertkit, unless .venv is activated)""")
 
 
