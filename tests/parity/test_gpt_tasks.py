@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 import bertkit
 from bertkit.errors import InputError, UsageError
+from bertkit.inference.explain import explain
 from bertkit.inference.generation import prompt_ids
 from bertkit.inference.scoring import Scorer
 from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
@@ -152,8 +153,11 @@ def test_a_gpt_learns_a_task_and_its_folder_answers(family, tokenizers, tmp_path
     result = finetune(request, tmp_path / "model", bertkit.device.choose("cpu", threads=1))
     assert result.metrics["accuracy"] == 1.0
     assert result.facts.settings["fit"]["language_weight"] == 0.5
-    answers = bertkit.load(tmp_path / "model", threads=1)(["import names", "import value"])
+    model = bertkit.load(tmp_path / "model", threads=1)
+    answers = model(["import names", "import value"])
     assert [answer["label"] for answer in answers] == ["1", "0"]
+    explained = explain(model.scorer, "import names")
+    assert (explained.label, max(explained.words, key=lambda word: word.score).word) == ("1", "names")
 
 
 def test_a_gpt_that_learned_a_task_writes_on_from_the_prompt_alone(folders, tokenizers, tmp_path):

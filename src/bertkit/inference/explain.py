@@ -85,7 +85,10 @@ def explain_encoded(
     scorer.model.eval()
     with torch.inference_mode(False), torch.enable_grad():
         table = scorer.model.bert.encoder.embeddings.word.weight.detach()
-        own_LD, hidden_LD = table[ids], table[torch.where(inside, scorer.tokenizer.mask_id, ids)]
+        own_LD = table[ids]
+        # a GPT has no mask: the mean of all words says as little
+        nothing_D = table[scorer.tokenizer.mask_id] if "mask" in scorer.tokenizer.specials else table.mean(0)
+        hidden_LD = torch.where(inside[:, None], nothing_D, own_LD)
         scores = _scores(scorer, encoded, own_LD[None])[0].detach()
         number = int(scores.argmax()) if label is None else task.classes.index(label)
         slopes_LD = torch.zeros_like(own_LD)
@@ -103,7 +106,7 @@ def explain_encoded(
 def _scores(scorer: Scorer, encoded: Encoded, words_BLD: Tensor) -> Tensor:
     """The model's scores if its tokens had these vectors, for each of some sets of them."""
     same = [(encoded.ids, encoded.segments)] * len(words_BLD)
-    inputs = lay_out(same, packed=False, pad_id=scorer.tokenizer.pad_id).to(words_BLD.device)
+    inputs = lay_out(same, packed=False, pad_id=scorer.tokenizer.filling_id).to(words_BLD.device)
     word = scorer.model.bert.encoder.embeddings.word
     hook = word.register_forward_hook(lambda *_: words_BLD)
     try:
@@ -122,7 +125,8 @@ def _log_odds(scores: Tensor, number: int, task: Classify) -> Tensor:
 def _by_word(encoded: Encoded, number: int, text: str, by_token: list[float]) -> list[Share]:
     places = [place for place, its in enumerate(encoded.texts) if its == number]
     offsets, words = [encoded.offsets[place] for place in places], [encoded.words[place] for place in places]
-    return [
-        Share(text[start:end], number, start, end, sum(by_token[places[piece]] for piece in pieces))
-        for start, end, pieces in word_spans(text, offsets, words, "tokenizer")
-    ]
+    found = []
+    for first, end, pieces in word_spans(text, offsets, words, "tokenizer"):
+        start = end - len(text[first:end].lstrip()) if text[first:end].strip() else first  # a GPT's words have a space
+        found.append(Share(text[start:end], number, start, end, sum(by_token[places[piece]] for piece in pieces)))
+    return found
