@@ -97,6 +97,7 @@ def test_what_the_page_on_the_family_says_runs(place: Path):
     assert "GPT2LMHeadModel" in (place / "gpt2-run" / "model" / "config.json").read_text()
 
 
+@pytest.mark.slow
 def test_what_the_page_on_comparing_says_runs(place: Path, english: list[str]):
     lines = [line[:30].replace('"', "").replace(",", "") for line in english[:30]]
     rows = [f"{'good' if n % 2 else 'bad'} {line},{n % 2}" for n, line in enumerate(lines)]

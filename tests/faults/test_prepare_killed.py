@@ -105,6 +105,7 @@ def wait_for(process: subprocess.Popen[bytes], out: Path, stage: str, more: int,
         time.sleep(0.0005)
 
 
+@pytest.mark.slow
 def test_thirty_kills_in_all_stages(tmp_path: Path, corpus_files: Path, tokenizer: Tokenizer, undisturbed):
     """With worker processes, as the command line runs it: killed while it starts, reads, writes shards, moves them to
     their place. Each run goes on from where the last one died; whenever one gets through, the result is compared and
