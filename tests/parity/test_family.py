@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -24,6 +23,7 @@ from bertkit.text.recipe import VocabularyRecipe
 from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train
+from references import opened, shaken
 
 SIZES = {"vocab_size": 500, "hidden_size": 48, "num_attention_heads": 4, "intermediate_size": 96}
 
@@ -137,17 +137,7 @@ EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
 
 
 def reference(kind: Kind) -> Any:
-    torch.manual_seed(0)
-    model = kind.model(kind.config(**kind.settings)).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.05 * torch.randn_like(parameter))
-    return model
-
-
-def opened(model: Any, place: Path) -> Bert:
-    model.save_pretrained(place)
-    return load_model(ModelFolder(place)).model
+    return shaken(kind.model, kind.config(**kind.settings))
 
 
 def make_inputs() -> tuple[torch.Tensor, torch.Tensor]:

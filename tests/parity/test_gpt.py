@@ -4,7 +4,6 @@ ways."""
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from bertkit.text.recipe import VocabularyRecipe
 from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train
+from references import opened, shaken
 
 WORDS = 500
 GPT2, GPT = transformers.GPT2Config, transformers.OpenAIGPTConfig
@@ -49,17 +49,7 @@ CLASSES = {
 def reference(shape: str, *, head: bool = True, **more: Any) -> Any:
     config, settings = SHAPES[shape]
     sizes = {"vocab_size": WORDS, "n_positions": 64, "bos_token_id": 0, "eos_token_id": 0}
-    torch.manual_seed(0)
-    model = CLASSES[config, head](config(**{**sizes, **settings, **more}, attn_implementation="eager")).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.05 * torch.randn_like(parameter))
-    return model
-
-
-def opened(model: Any, place: Path) -> Bert:
-    model.save_pretrained(place)
-    return load_model(ModelFolder(place)).model
+    return shaken(CLASSES[config, head], config(**{**sizes, **settings, **more}, attn_implementation="eager"))
 
 
 def make_inputs() -> tuple[torch.Tensor, torch.Tensor]:

@@ -19,10 +19,11 @@ import bertkit
 from bertkit.errors import BertkitError
 from bertkit.interop.families import family_of
 from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import load_model, save_model
+from bertkit.interop.weights import save_model
 from bertkit.model import presets
 from bertkit.model.bert import Bert
 from bertkit.text.tokenizer import Tokenizer
+from references import opened, shaken
 
 SIZES = {"vocab_size": 504, "hidden_size": 48, "num_attention_heads": 4, "intermediate_size": 72, "pad_token_id": 3}
 SHAPES: dict[str, dict[str, Any]] = {
@@ -97,18 +98,8 @@ PUBLISHED = {
 
 
 def reference(shape: str, kind: str = "ForMaskedLM", **more: Any) -> Any:
-    torch.manual_seed(0)
     config = transformers.ModernBertConfig(**SHAPES[shape], **more, attn_implementation="eager")
-    model = getattr(transformers, f"ModernBert{kind}")(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.05 * torch.randn_like(parameter))
-    return model
-
-
-def opened(model: Any, place: Path) -> Bert:
-    model.save_pretrained(place)
-    return load_model(ModelFolder(place)).model
+    return shaken(getattr(transformers, f"ModernBert{kind}"), config)
 
 
 @EVERY_SHAPE
