@@ -137,7 +137,7 @@ def compare(
             emit(record)
     if failed:
         raise BertkitError(
-            f"{len(failed)} of {len(facts['contestants'])} failed; {failed[0]['title']}: {failed[0]['problem']}",
+            f"{len(failed)} of {len(facts['contestants'])} failed; {failed[0]['title']}: {failed[0]['problem'].rstrip('.')}",
             "The same command tries again.",
         )
 
