@@ -136,8 +136,9 @@ def compare(
         for record in results(facts):
             emit(record)
     if failed:
+        why = f"{failed[0]['title']}: {failed[0]['problem'].rstrip('.')}"
         raise BertkitError(
-            f"{len(failed)} of {len(facts['contestants'])} failed; {failed[0]['title']}: {failed[0]['problem'].rstrip('.')}",
+            f"{len(failed)} of {len(facts['contestants'])} failed; {why}",
             "The same command tries again.",
         )
 
