@@ -12,7 +12,7 @@ help:
 	@echo "make lint      ruff and mypy (strict); make format applies ruff's fixes"
 	@echo "make bench     the benchmarks, side by side with other libraries (DATA=folder)"
 	@echo "make bench-scores   fine-tuning beside transformers: speed, and the scores of each task (MODEL=, CHINESE_MODEL=folder)"
-	@echo "make bench-family   the families and BERT's ablation on the same text and tasks (DATA=folder), two hours and a half on two cores"
+	@echo "make bench-family   the families and BERT's ablation on the same text and tasks (DATA=folder), some three hours on one core"
 	@echo "make clean     remove .venv and what the demo made"
 
 demo: $(VENV)/.runtime
@@ -41,6 +41,10 @@ DATA ?= data
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/embed.py --data $(DATA)
 	$(BIN)/python benchmarks/prepare.py --data $(DATA)
+	$(BIN)/python benchmarks/runtimes.py --data $(DATA)
+	$(BIN)/python benchmarks/serve.py --data $(DATA)
+	$(BIN)/python benchmarks/serve.py --data $(DATA) --flood
+	$(BIN)/python benchmarks/generate.py
 	$(BIN)/python benchmarks/pretrain.py --data $(DATA)
 	$(BIN)/python benchmarks/time_to_loss.py --data $(DATA) --out time_to_loss.json --picture time_to_loss.png
 

@@ -162,7 +162,7 @@ def through_onnxruntime(file: Path) -> Callable[[dict[str, np.ndarray]], np.ndar
 def through_openvino(_: Path, plain: Path, __: Path) -> dict[str, Callable[[dict[str, np.ndarray]], np.ndarray]]:
     import openvino
 
-    model = openvino.Core().compile_model(openvino.convert_model(plain), "CPU", {"PERFORMANCE_HINT": "THROUGHPUT"})
+    model = openvino.Core().compile_model(openvino.convert_model(plain), "CPU", {"PERFORMANCE_HINT": "LATENCY"})
     return {"openvino": lambda batch: model(batch)[0]}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import re
 import socket
@@ -160,6 +161,35 @@ def test_a_flood_is_answered_or_shed(narrow: Server):
     assert set(seen) == {200, 429}
     with narrow.client() as client:
         assert client.post(PREDICT, json={"inputs": "a"}).status_code == 200
+
+
+def test_who_is_shed_is_told_so_before_sending_a_body(narrow: Server):
+    head = f"POST {PREDICT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n"
+
+    async def told_while_full() -> bytes:
+        async with httpx.AsyncClient(base_url=narrow.url, timeout=60) as client:
+            heard, enough = b"", asyncio.Event()
+
+            async def fill() -> None:
+                while not enough.is_set():
+                    await client.post(PREDICT, json={"inputs": ["value " * 50] * 16})
+
+            filling = asyncio.gather(fill(), fill(), fill())
+            for _ in range(500):
+                reader, writer = await asyncio.open_connection("127.0.0.1", narrow.port)
+                writer.write(head.encode())
+                with contextlib.suppress(TimeoutError):
+                    heard = await asyncio.wait_for(reader.read(1000), 0.05)
+                writer.close()
+                if heard:
+                    break
+            enough.set()
+            await filling
+            return heard
+
+    heard = asyncio.run(told_while_full())
+    assert heard.startswith(b"HTTP/1.1 429")
+    assert b"retry-after: " in heard
 
 
 @pytest.mark.slow

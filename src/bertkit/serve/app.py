@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -102,7 +103,7 @@ def build(settings: Settings) -> FastAPI:
             allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type"],
         )
-    app.add_middleware(Guard, settings=settings, activity=activity, metrics=figures)
+    app.add_middleware(Guard, settings=settings, activity=activity, metrics=figures, room=models.require_room)
     return app
 
 
@@ -142,6 +143,8 @@ async def _start(models: Models, activity: Activity) -> None:
     try:
         if not models.settings.lazy:
             await models.load_all()
+        gc.collect()
+        gc.freeze()  # what is here now stays: looking through all of it for garbage stops everybody for a tenth of a second
         activity.ready = True
         log.info("ready")
     except Exception as problem:

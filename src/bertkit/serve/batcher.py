@@ -17,8 +17,10 @@ from typing import Any
 from bertkit.device import give_memory_back
 from bertkit.serve.metrics import Metrics
 from bertkit.serve.operations import Operation, Piece
-from bertkit.serve.refusals import too_busy
+from bertkit.serve.refusals import RefusalError, too_busy
 
+HANDED_OUT = 8
+"""Answers in one turn of the event loop."""
 IDLE_SECONDS = 1.0
 """After so long without work, freed memory is given back."""
 
@@ -62,6 +64,7 @@ class Batcher:
         """Tokens a second, lately."""
         self._changed = threading.Condition()
         self._waiting: list[_Job] = []
+        self._waiting_tokens = 0
         self._coming = 0
         """Requests that are accepted and still being tokenized."""
         self._last_requests = 1
@@ -69,13 +72,15 @@ class Batcher:
         self._thread = threading.Thread(target=self._work, args=(threads,), name=f"compute {name}", daemon=True)
         self._thread.start()
 
+    def require_room(self, inputs: int = 1) -> None:
+        """A refusal, if so many more are too many."""
+        if self.admitted + inputs > self.queue:
+            raise self._too_busy()
+
     @contextlib.contextmanager
     def admission(self, inputs: int) -> Iterator[None]:
         """Room for so many inputs, or a refusal at once."""
-        if self.admitted + inputs > self.queue:
-            with self._changed:
-                there = sum(job.piece.tokens for job in self._waiting)
-            raise too_busy(self._seconds_for(there))
+        self.require_room(inputs)
         self.admitted += inputs
         self.metrics.queue(self.name, self.admitted)
         with self._changed:
@@ -96,12 +101,12 @@ class Batcher:
         """The answers, once they are computed; a refusal at once if too many tokens wait already. Cancelled, what was
         not begun is not computed."""
         request = _Request(operation, pieces, self.loop.create_future())
-        now = time.monotonic()
+        now, tokens = time.monotonic(), sum(piece.tokens for piece in pieces)
         with self._changed:
             self._coming -= 1
-            there = sum(job.piece.tokens for job in self._waiting)
-            if there and there + sum(piece.tokens for piece in pieces) > self.queue_tokens:
-                raise too_busy(self._seconds_for(there))
+            if self._waiting and self._waiting_tokens + tokens > self.queue_tokens:
+                raise self._too_busy()
+            self._waiting_tokens += tokens
             self._waiting += [_Job(request, number, piece, now) for number, piece in enumerate(pieces)]
             self._changed.notify()
         try:
@@ -121,10 +126,15 @@ class Batcher:
         with self._changed:
             kept = [job for job in self._waiting if job.request is not request]
             self.metrics.dropped(self.name, len(self._waiting) - len(kept))
-            self._waiting = kept
+            self._keep(kept)
 
-    def _seconds_for(self, tokens: int) -> int:
-        return min(60, max(1, ceil(tokens / self.speed))) if self.speed else 1
+    def _keep(self, jobs: list[_Job]) -> None:
+        """Of those that wait."""
+        self._waiting = jobs
+        self._waiting_tokens = sum(job.piece.tokens for job in jobs)
+
+    def _too_busy(self) -> RefusalError:
+        return too_busy(min(60, max(1, ceil(self._waiting_tokens / self.speed))) if self.speed else 1)
 
     # What follows runs in the thread.
 
@@ -162,7 +172,7 @@ class Batcher:
         until = self._waiting[0].arrived + self.wait
         while self._waiting and not self._closed and (left := until - time.monotonic()) > 0:
             expected = self._coming > 0 or len({id(job.request) for job in self._waiting}) < self._last_requests
-            if not expected or sum(job.piece.tokens for job in self._waiting) >= self.budget:
+            if not expected or self._waiting_tokens >= self.budget:
                 return
             self._changed.wait(left)
 
@@ -179,7 +189,7 @@ class Batcher:
             batch.append(job)
             tokens += job.piece.tokens
         taken = set(map(id, batch))
-        self._waiting = [job for job in self._waiting if id(job) not in taken]
+        self._keep([job for job in self._waiting if id(job) not in taken])
         self._last_requests = len({id(job.request) for job in batch})
         return batch
 
@@ -199,7 +209,13 @@ class Batcher:
         speed = tokens / max(seconds, 1e-6)
         self.speed = speed if not self.speed else 0.8 * self.speed + 0.2 * speed
         self.metrics.batch(self.name, len(batch), tokens, seconds)
-        for job, outcome in zip(batch, outcomes, strict=True):
+        self._hand_out(list(zip(batch, outcomes, strict=True)))
+
+    def _hand_out(self, done: list[tuple[_Job, Any]]) -> None:
+        """A few at a time: each is written by its own task, and meanwhile others ask, who shall not wait for all."""
+        if done[HANDED_OUT:]:
+            self.loop.call_soon(self._hand_out, done[HANDED_OUT:])
+        for job, outcome in done[:HANDED_OUT]:
             request = job.request
             if request.future.done():
                 continue

@@ -54,8 +54,11 @@ class _ClientGoneError(Exception):
 
 
 class Guard:
-    def __init__(self, app: ASGIApp, settings: Settings, activity: Activity, metrics: Metrics) -> None:
-        self.app, self.settings, self.activity, self.metrics = app, settings, activity, metrics
+    def __init__(
+        self, app: ASGIApp, settings: Settings, activity: Activity, metrics: Metrics, room: Callable[[str], None]
+    ) -> None:
+        """`room` refuses a request to a path for which too many wait already."""
+        self.app, self.settings, self.activity, self.metrics, self.room = app, settings, activity, metrics, room
         self.limits = settings.limits
         self.held = 0
         """Bytes of all bodies that are here."""
@@ -107,6 +110,8 @@ class Guard:
         length = headers.get(b"content-length", [b"0"])[0]
         if length.isdigit() and int(length[:20]) > self.limits.body_bytes:
             raise self._too_large()
+        if scope["method"] == "POST":
+            self.room(scope["path"])  # last, and yet before any work: in a flood, this is what most requests cost
 
     def _check_host(self, given: list[bytes]) -> None:
         """A page of somebody else's whose name leads here must not pass for one of ours (DNS rebinding): it cannot

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from bertkit.inference.predictor import Predictor
 from bertkit.inference.runtime import check_runtime, graph_bytes
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.hub import find_folder
+from bertkit.model.few_rows import copied_bytes
 from bertkit.serve.batcher import Batcher
 from bertkit.serve.metrics import Metrics
 from bertkit.serve.operations import Operation, Piece
@@ -32,6 +34,10 @@ from bertkit.serve.settings import Settings
 log = logging.getLogger("bertkit.serve")
 
 Signature = tuple[tuple[str, int, int, int], ...]
+
+OF_A_MODEL = re.compile("/v1/models/([^/]+)/[^/]+")
+OF_THE_DEFAULT = frozenset({"/embed", "/predict"})
+"""Routes that ask a model something."""
 
 
 class Served:
@@ -44,7 +50,8 @@ class Served:
         self.users = 0
         encoder = predictor.encoder
         cores = torch.get_num_threads() if encoder.device.type == "cpu" else 1
-        self.bytes = sum(each.numel() * each.element_size() for each in _model_of(predictor).parameters())
+        model = _model_of(predictor)
+        self.bytes = sum(each.numel() * each.element_size() for each in model.parameters()) + copied_bytes(model)
         self.batcher = Batcher(
             name,
             budget=settings.batch_tokens or cores * token_budget(encoder.config, encoder.device.type),
@@ -56,11 +63,16 @@ class Served:
         )
         self.tokenizing = ThreadPoolExecutor(1, thread_name_prefix=f"tokenize {name}")
 
-    async def answer(self, operation: Operation, values: Sequence[Any]) -> tuple[list[Any], int]:
-        """An answer for each input, and how many tokens they had."""
+    async def answer(self, operation: Operation, values: Sequence[Any], *, short: bool = False) -> tuple[list[Any], int]:
+        """An answer for each input, and how many tokens they had. `short`: tokenizing them takes less time than handing
+        them to a thread that does it."""
         with self.batcher.admission(len(values)):
             try:
-                pieces = await asyncio.get_running_loop().run_in_executor(self.tokenizing, operation.prepare, values)
+                if short:
+                    pieces = operation.prepare(values)
+                else:
+                    loop = asyncio.get_running_loop()
+                    pieces = await loop.run_in_executor(self.tokenizing, operation.prepare, values)
                 self._check_tokens(pieces)
             except BaseException:
                 self.batcher.gave_up()
@@ -130,6 +142,15 @@ class Models:
                 404, "unknown_model", f"No model is called {shortened(name)}. {hint or 'GET /v1/models lists them.'}"
             )
         return self.entries[name]
+
+    def require_room(self, path: str) -> None:
+        """A refusal, if the model that a request to this path is for cannot take one more input: known from the path
+        alone, before anything is read, parsed or checked."""
+        named = OF_A_MODEL.fullmatch(path)
+        name = named[1] if named else self.settings.default if path in OF_THE_DEFAULT else None
+        entry = self.entries.get(name or "")
+        if entry is not None and entry.served is not None:
+            entry.served.batcher.require_room()
 
     @contextlib.asynccontextmanager
     async def using(self, name: str) -> AsyncIterator[Served]:
@@ -263,7 +284,11 @@ def _model_of(predictor: Predictor) -> Any:
 
 
 def _bytes_of(entry: Entry, settings: Settings) -> int:
-    weights = 4 * ModelFolder(entry.path, ignore_config_keys=settings.ignore_config_keys).parameters
+    """About, before it is loaded: torch on a CPU has a copy of all weights but those of the words, for single requests."""
+    folder = ModelFolder(entry.path, ignore_config_keys=settings.ignore_config_keys)
+    copied = settings.runtime == "torch" and settings.device in ("auto", "cpu")
+    words = folder.config.vocab_size * folder.config.embedding_width
+    weights = 4 * (2 * folder.parameters - words if copied else folder.parameters)
     return weights + graph_bytes(settings.runtime, entry.path)
 
 

@@ -29,6 +29,8 @@ from bertkit.tasks.classify import Classify
 if TYPE_CHECKING:
     from bertkit.serve.models import Entry, Models, Served
 
+FEW_CHARACTERS = 1000
+"""Of all inputs of a request; more are tokenized in a thread."""
 MANY, MANY_TOKENS = 8, 256
 """Answers, and tokens of their inputs, beyond which writing them as JSON is left to a thread."""
 
@@ -112,8 +114,8 @@ async def answers_of(
     """The answers to some inputs, as JSON. `write` is given them and the number of their tokens; where they are large,
     in a thread."""
     async with models_of(request).using(name) as served:
-        check_size(items, served)
-        answers, tokens = await served.answer(operation(served), items)
+        characters = check_size(items, served)
+        answers, tokens = await served.answer(operation(served), items, short=characters <= FEW_CHARACTERS)
         if large or len(answers) > MANY or tokens > MANY_TOKENS:
             body = await asyncio.get_running_loop().run_in_executor(served.tokenizing, write, answers, tokens)
         else:
@@ -121,8 +123,9 @@ async def answers_of(
     return Response(body, media_type="application/json")
 
 
-def check_size(items: Sequence[Any], served: Served) -> None:
-    most = served.limits
+def check_size(items: Sequence[Any], served: Served) -> int:
+    """How many characters they have together."""
+    most, characters = served.limits, 0
     if not items:
         raise unprocessable("There are no inputs.")
     if len(items) > most.items:
@@ -134,6 +137,8 @@ def check_size(items: Sequence[Any], served: Served) -> None:
             raise RefusalError(
                 413, "too_long", f"input {number} has {size:,} characters, and {most.characters:,} are the most."
             )
+        characters += size
+    return characters
 
 
 def _characters(item: Any) -> int:

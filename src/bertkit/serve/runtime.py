@@ -4,11 +4,12 @@ methods that operations.py calls. Which runtime computes is for inference/runtim
 from __future__ import annotations
 
 from bertkit.inference.predictor import Predictor, load
+from bertkit.model.few_rows import lay_out_for_few_rows
 from bertkit.serve.settings import Settings
 
 
 def open_model(folder: str, settings: Settings) -> Predictor:
-    return load(
+    predictor = load(
         folder,
         device=settings.device,
         precision=settings.precision,
@@ -16,3 +17,7 @@ def open_model(folder: str, settings: Settings) -> Predictor:
         ignore_config_keys=settings.ignore_config_keys,
         runtime=settings.runtime,
     )
+    encoder = predictor.encoder
+    if encoder.runtime is None and encoder.device.type == "cpu" and encoder.precision == "float32":
+        lay_out_for_few_rows(encoder.model)  # a request that comes alone is a few rows
+    return predictor
