@@ -3,8 +3,8 @@
 Such a product takes as long as its weights take to come from memory, and that hangs on how they lie there. For one row
 a matrix with more outputs than inputs is best read input by input. For some rows oneDNN has an order of its own, which
 costs a second copy of the weights; it is made when it is first needed. All products of GPT-2 together, measured on one
-core without AVX-512: for one row a fifth less time than with weights as they come, for eight rows a third less. Those of
-MiniLM on two such cores: for 25 rows, a sentence, a third less; for 128 a fifth less; for 256 still a little.
+core without AVX-512: for one row a fifth less time than with weights as they come, for eight rows a third less. Those
+of MiniLM on two such cores: for 25 rows, a sentence, a third less; for 128 a fifth less; for 256 still a little.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ async def _start(models: Models, activity: Activity) -> None:
         if not models.settings.lazy:
             await models.load_all()
         gc.collect()
-        gc.freeze()  # what is here now stays: looking through all of it for garbage stops everybody for a tenth of a second
+        gc.freeze()  # what is here now stays; to look through it all for garbage would stop everybody for 100 ms
         activity.ready = True
         log.info("ready")
     except Exception as problem:

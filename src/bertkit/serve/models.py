@@ -63,7 +63,9 @@ class Served:
         )
         self.tokenizing = ThreadPoolExecutor(1, thread_name_prefix=f"tokenize {name}")
 
-    async def answer(self, operation: Operation, values: Sequence[Any], *, short: bool = False) -> tuple[list[Any], int]:
+    async def answer(
+        self, operation: Operation, values: Sequence[Any], *, short: bool = False
+    ) -> tuple[list[Any], int]:
         """An answer for each input, and how many tokens they had. `short`: tokenizing them takes less time than handing
         them to a thread that does it."""
         with self.batcher.admission(len(values)):
@@ -284,7 +286,7 @@ def _model_of(predictor: Predictor) -> Any:
 
 
 def _bytes_of(entry: Entry, settings: Settings) -> int:
-    """About, before it is loaded: torch on a CPU has a copy of all weights but those of the words, for single requests."""
+    """About, before it is loaded. For single requests, torch on a CPU has a copy of all weights but those of the words."""
     folder = ModelFolder(entry.path, ignore_config_keys=settings.ignore_config_keys)
     copied = settings.runtime == "torch" and settings.device in ("auto", "cpu")
     words = folder.config.vocab_size * folder.config.embedding_width
