@@ -286,7 +286,7 @@ def _model_of(predictor: Predictor) -> Any:
 
 
 def _bytes_of(entry: Entry, settings: Settings) -> int:
-    """About, before it is loaded. For single requests, torch on a CPU has a copy of all weights but those of the words."""
+    """About, before it is loaded. For single requests torch on a CPU has a copy of all weights but those of words."""
     folder = ModelFolder(entry.path, ignore_config_keys=settings.ignore_config_keys)
     copied = settings.runtime == "torch" and settings.device in ("auto", "cpu")
     words = folder.config.vocab_size * folder.config.embedding_width
