@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute
 from typer.testing import CliRunner
 
 from bertkit.cli import app
-from bertkit.serve.app import build
+from bertkit.serve.app import PAGE, build
 from bertkit.serve.limits import PUBLIC
 from bertkit.serve.settings import Limits, Settings, named
 from servers import Server, running
@@ -41,7 +41,7 @@ def every_route(folders: Path) -> list[tuple[str, str]]:
     return sorted({*described, *walk(list(served.routes))})
 
 
-def test_every_route_but_two_wants_the_token(guarded: Server, folders: Path):
+def test_every_route_wants_the_token_but_health_and_the_files_of_the_page(guarded: Server, folders: Path):
     routes = every_route(folders)
     assert len({path for _, path in routes}) >= 12
     with guarded.client() as client:
@@ -55,11 +55,12 @@ def test_every_route_but_two_wants_the_token(guarded: Server, folders: Path):
                 {"authorization": TOKEN},
             ):
                 done = client.request(method, target, headers=headers)
-                expected = 200 if path in PUBLIC else 401
+                expected = 200 if path in PUBLIC or path in PAGE else 401
                 assert done.status_code == expected, (method, path, done.text)
                 assert expected == 200 or done.headers["www-authenticate"] == "Bearer"
                 assert expected == 200 or method == "HEAD" or done.json()["error"]["type"] == "wrong_token"
     assert set(PUBLIC) == {"/healthz", "/readyz"}
+    assert all(path == "/" or path.endswith((".js", ".css", ".svg")) for path in PAGE)
 
 
 def test_the_token_opens_every_route(guarded: Server, folders: Path):

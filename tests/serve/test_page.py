@@ -386,10 +386,16 @@ def test_on_a_phone_nothing_is_wider_than_the_window(page: Page):
         page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def complaints(browser: Any, rules: dict[str, Any] | None = None) -> list[tuple[str, list[str]]]:
+    """What axe finds wrong with the page as it is now: the rule, and where."""
+    axe = pytest.importorskip("axe_core_python.selenium", reason="axe-core-python is not installed").Axe()
+    found = axe.run(browser, options=rules)["violations"]
+    return [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found]
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing_to_complain_of(page: Page, theme: str):
     """Names for screen readers, contrast, landmarks: what can be found by machine."""
-    axe = pytest.importorskip("axe_core_python.selenium", reason="axe-core-python is not installed").Axe()
     page.browser.execute_script("localStorage.setItem('bertkit.theme', arguments[0])", theme)
     rules = {"runOnly": ["color-contrast"]} if theme == "dark" else None
     views = {"classify": "classify", "tag": "tag", "qa": "qa", "similarity": "cosine"}
@@ -401,9 +407,7 @@ def test_axe_finds_nothing_to_complain_of(page: Page, theme: str):
         if view in ("fill", "attention"):
             page.all(".words button")[2].click()
             page.wait(lambda: page.all(".bars li"))
-        found = axe.run(page.browser, options=rules)["violations"]
-        told = [(view, each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found]
-        assert told == []
+        assert complaints(page.browser, rules) == [], view
 
 
 def test_nothing_comes_from_elsewhere(page: Page, client: httpx.Client):
@@ -415,3 +419,29 @@ def test_nothing_comes_from_elsewhere(page: Page, client: httpx.Client):
     policy = client.get("/").headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
+
+
+def test_where_a_token_is_wanted_the_page_asks_for_it(browser: Any, folders: Path):
+    with running(folders / "classify", "--reload", "0", environment={"BERTKIT_TOKEN": "correct-horse"}) as locked:
+        page = Page(browser, locked)
+        browser.get(f"{locked.url}/")
+        browser.execute_script("localStorage.setItem('bertkit.language', 'en')")
+        browser.get(f"{locked.url}/#classify/classify?text=The+value")
+        browser.refresh()
+        page.wait(lambda: page.all("#token"))
+        assert page.texts("label") == ["Token"]
+        assert page.texts("#models a") == []
+        assert complaints(browser) == []
+        page.one("#token").send_keys("wrong-horse", Keys.ENTER)
+        page.wait(lambda: page.texts("[role=alert]") == ["That is not the server’s token."])
+        page.one("#language").click()
+        page.wait(lambda: page.texts("label") == ["令牌"])
+        page.one("#language").click()
+        page.one("#token").send_keys("correct-horse", Keys.ENTER)
+        page.wait_for_answer()
+        assert page.one(".verdict").text in ("neg", "pos")
+        browser.refresh()
+        page.wait_for_answer()
+        assert "correct-horse" not in browser.current_url
+        assert "correct-horse" not in browser.execute_script("return JSON.stringify(localStorage)")
+        browser.get_log("browser")  # refusals are logged by the browser itself

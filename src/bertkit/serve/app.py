@@ -31,7 +31,10 @@ from bertkit.serve.settings import Settings
 
 log = logging.getLogger("bertkit.serve")
 
-WEB = Path(__file__).parent / "web"
+PAGE = {
+    "/" if file.name == "index.html" else f"/{file.name}": file for file in (Path(__file__).parent / "web").iterdir()
+}
+"""The files of the page, each by its path: a folder mounted at / would answer for every other route."""
 LAME_SECONDS = 0.5
 """How long a server that is told to stop still says so to those who come."""
 SETTINGS = "BERTKIT_SERVE_SETTINGS"
@@ -93,8 +96,7 @@ def build(settings: Settings) -> FastAPI:
     app.include_router(routes.router)
     app.include_router(compatible.router)
     _add_handlers(app)
-    for file in sorted(WEB.iterdir()):  # each by its name: a folder mounted at / would answer for every other route
-        path = "/" if file.name == "index.html" else f"/{file.name}"
+    for path, file in PAGE.items():
         app.add_api_route(path, _giving(file), methods=["GET", "HEAD"], include_in_schema=False)
     if settings.origins:
         app.add_middleware(
@@ -103,7 +105,9 @@ def build(settings: Settings) -> FastAPI:
             allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type"],
         )
-    app.add_middleware(Guard, settings=settings, activity=activity, metrics=figures, room=models.require_room)
+    app.add_middleware(
+        Guard, settings=settings, activity=activity, metrics=figures, page=frozenset(PAGE), room=models.require_room
+    )
     return app
 
 

@@ -12,7 +12,7 @@ import hmac
 import logging
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,7 +24,7 @@ from bertkit.serve.settings import Settings, is_address
 log = logging.getLogger("bertkit.serve")
 
 PUBLIC = frozenset({"/healthz", "/readyz"})
-"""What needs no token."""
+"""What needs no token, and is there while the server stops."""
 POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     b"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
@@ -55,10 +55,18 @@ class _ClientGoneError(Exception):
 
 class Guard:
     def __init__(
-        self, app: ASGIApp, settings: Settings, activity: Activity, metrics: Metrics, room: Callable[[str], None]
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        activity: Activity,
+        metrics: Metrics,
+        page: Collection[str],
+        room: Callable[[str], None],
     ) -> None:
-        """`room` refuses a request to a path for which too many wait already."""
-        self.app, self.settings, self.activity, self.metrics, self.room = app, settings, activity, metrics, room
+        """`page` has the paths of the page's own files: a browser has no token before they ask for it. `room` refuses a
+        request to a path for which too many wait already."""
+        self.app, self.settings, self.activity, self.metrics = app, settings, activity, metrics
+        self.page, self.room = page, room
         self.limits = settings.limits
         self.held = 0
         """Bytes of all bodies that are here."""
@@ -99,7 +107,7 @@ class Guard:
         self._check_origin(headers.get(b"origin", []), headers[b"host"][0])
         # A browser that asks whether a page may ask has no token to give yet; the page's origin was checked above.
         asks_first = scope["method"] == "OPTIONS" and b"origin" in headers and bool(self.settings.origins)
-        if self.token is not None and not public and not asks_first:
+        if self.token is not None and not public and not asks_first and scope["path"] not in self.page:
             _check_token(headers.get(b"authorization", []), self.token)
         if scope["method"] in ("POST", "PUT", "PATCH"):
             kind = headers.get(b"content-type", [b""])[0].partition(b";")[0].strip().lower()

@@ -1,21 +1,36 @@
-// Questions to the server that this page came from.
+// Questions to the server that this page came from, with its token where it wants one.
+
+import { kept, keep } from "./state.js";
 
 export class Refusal extends Error {}
+
+/** The server wants a token, or another one. */
+export class Locked extends Refusal {}
+
+/** Whether a token has been given; with one, it is what is sent from now on. */
+export const hasToken = () => kept("token") !== null;
+export const unlock = (token) => keep("token", token);
+
+function send(path, { headers = {}, ...options } = {}) {
+  const own = hasToken() ? { authorization: `Bearer ${kept("token")}` } : {};
+  return fetch(path, { ...options, headers: { ...headers, ...own } });
+}
 
 async function answerOf(done) {
   let said = null;
   try { said = await done.json(); } catch { /* not JSON: told below by its status */ }
+  if (done.status === 401) throw new Locked(said?.error?.message ?? "HTTP 401");
   if (!done.ok || said === null) throw new Refusal(said?.error?.message ?? `HTTP ${done.status}`);
   return said;
 }
 
-export const models = async () => (await answerOf(await fetch("v1/models"))).data;
+export const models = async () => (await answerOf(await send("v1/models"))).data;
 
 const routeOf = (model) => `v1/models/${encodeURIComponent(model)}`;
 
-export const model = async (name) => answerOf(await fetch(routeOf(name)));
+export const model = async (name) => answerOf(await send(routeOf(name)));
 
-const asking = (name, operation, body, signal) => fetch(`${routeOf(name)}/${operation}`, {
+const asking = (name, operation, body, signal) => send(`${routeOf(name)}/${operation}`, {
   method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal,
 });
 

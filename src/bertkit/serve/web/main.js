@@ -75,12 +75,46 @@ function showStatus() {
 
 /** How long the queue is now. */
 async function look() {
-  if (document.hidden) return;
+  if (document.hidden || $("token")) return;
   try {
     for (const fresh of await api.models()) Object.assign(models.find((each) => each.id === fresh.id) ?? {}, fresh);
     showStatus();
-  } catch {
-    $("status").textContent = say("unreachable");
+  } catch (problem) {
+    if (problem instanceof api.Locked) askForToken();
+    else $("status").textContent = say("unreachable");
+  }
+}
+
+/** The server wants a token, and none was given, or a wrong one. */
+function askForToken() {
+  if ($("token")) return;
+  shown.form?.stop();
+  shown = { model: null, view: null, form: null };
+  models = [];
+  $("models").replaceChildren();
+  document.title = `${say("locked")} · bertkit`;
+  const input = make("input", { type: "password", id: "token", name: "token", autocomplete: "off", required: true });
+  const submit = (event) => { event.preventDefault(); api.unlock(input.value); input.id = ""; begin(); };
+  $("main").replaceChildren(
+    make("h1", {}, say("locked")),
+    make("p", { class: "lead" }, say("locked-note")),
+    api.hasToken() ? make("p", { role: "alert", class: "alert" }, say("wrong-token")) : null,
+    make("form", { on: { submit } }, make("p", { class: "field line" }, make("label", { for: "token" }, say("token")), input),
+      make("p", { class: "actions" }, make("button", { type: "submit", class: "main" }, say("open")))),
+  );
+  input.focus();
+}
+
+/** From the models that there are to what the address says. */
+async function begin() {
+  try {
+    models = await api.models();
+    if (models.length) follow();
+    else $("main").replaceChildren(make("p", { role: "alert" }, say("nothing")));
+    showStatus();
+  } catch (problem) {
+    if (problem instanceof api.Locked) askForToken();
+    else $("main").replaceChildren(make("p", { role: "alert" }, problem instanceof api.Refusal ? problem.message : say("unreachable")));
   }
 }
 
@@ -108,6 +142,7 @@ $("language").addEventListener("click", () => {
   showLanguage();
   showTheme();
   showStatus();
+  if ($("token")) { $("token").id = ""; askForToken(); }
   if (model) showView(model, view, form.touched() ? form.values() : null, { run: form.asked() && form.touched() });
 });
 
@@ -129,12 +164,5 @@ addEventListener("popstate", () => { if (!location.hash) follow(); });
 speak(state.remembered("language") ?? (navigator.language.startsWith("zh") ? "zh" : "en"));
 showLanguage();
 showTheme();
-try {
-  models = await api.models();
-  if (models.length) follow();
-  else $("main").replaceChildren(make("p", { role: "alert" }, say("nothing")));
-  showStatus();
-} catch (problem) {
-  $("main").replaceChildren(make("p", { role: "alert" }, problem instanceof api.Refusal ? problem.message : say("unreachable")));
-}
+await begin();
 setInterval(look, QUEUE_SECONDS * 1000);

@@ -1,4 +1,5 @@
-// What the page shows is in its address, after "#": model/view?field=value. What a person likes is in the browser.
+// What the page shows is in its address, after "#": model/view?field=value. What a person likes is in the browser; what
+// opens the server, in this tab of it only.
 
 export function read() {
   const [path, query = ""] = location.hash.slice(1).split(/\?(.*)/s);
@@ -24,3 +25,14 @@ export function remembered(name) {
 export function remember(name, value) {
   try { localStorage.setItem(`bertkit.${name}`, value); } catch { /* a browser that keeps nothing */ }
 }
+
+export function kept(name) {
+  try { return sessionStorage.getItem(`bertkit.${name}`) ?? unkept[name] ?? null; } catch { return unkept[name] ?? null; }
+}
+
+export function keep(name, value) {
+  unkept[name] = value;
+  try { sessionStorage.setItem(`bertkit.${name}`, value); } catch { /* as long as the page is open, then */ }
+}
+
+const unkept = {};
