@@ -98,8 +98,8 @@ function askForToken() {
   $("main").replaceChildren(
     make("h1", {}, say("locked")),
     make("p", { class: "lead" }, say("locked-note")),
-    api.hasToken() ? make("p", { role: "alert", class: "alert" }, say("wrong-token")) : null,
-    make("form", { on: { submit } }, make("p", { class: "field line" }, make("label", { for: "token" }, say("token")), input),
+    make("form", { class: "alone", on: { submit } }, make("p", { class: "field line" }, make("label", { for: "token" }, say("token")), input),
+      api.hasToken() ? make("p", { role: "alert", class: "alert" }, say("wrong-token")) : "",
       make("p", { class: "actions" }, make("button", { type: "submit", class: "main" }, say("open")))),
   );
   input.focus();
