@@ -58,12 +58,14 @@ def test_what_the_page_on_corpora_says_runs(place: Path):
     assert said.startswith("['[CLS]', ")
 
 
+@pytest.mark.slow
 def test_what_the_page_on_pretraining_says_runs(place: Path):
     bertkit_command("prepare", place / "demo" / "text.jsonl", "-o", place / "shards", "--vocab-size", 2000)
     assert run_commands("docs/pretraining.md", place) == 5
     assert (place / "run" / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_what_the_page_on_fine_tuning_says_runs(place: Path, english: list[str]):
     lines = [line[:50].replace('"', "").replace(",", "") for line in english[:40]]
     rows = [f"{'good' if n % 2 else 'bad'} {line},{n % 2}" for n, line in enumerate(lines)]
@@ -91,6 +93,7 @@ def test_what_the_page_on_fine_tuning_says_runs(place: Path, english: list[str])
     subprocess.run([sys.executable, "-c", code], cwd=place, check=True)
 
 
+@pytest.mark.slow
 def test_what_the_page_on_the_family_says_runs(place: Path):
     assert run_commands("docs/family.md", place) == 9
     assert "RobertaForMaskedLM" in (place / "for-transformers-too" / "config.json").read_text()

@@ -133,7 +133,7 @@ def test_thirty_kills_in_all_stages(tmp_path: Path, corpus_files: Path, tokenize
     assert killed_in["writing"] >= 5
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("overwrite", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_death_before_every_step_on_the_disk(
     tmp_path: Path, corpus_files: Path, tokenizer: Tokenizer, undisturbed, overwrite: bool
 ):

@@ -136,7 +136,7 @@ def test_two_hundred_steps_are_one_hundred_killed_and_one_hundred_more(tmp_path:
     assert result(cut) == result(whole)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_signal_saves_and_stops(tmp_path: Path, corpus: Path, undisturbed: Path, number: signal.Signals):
     """The command as a user starts it."""
     run = tmp_path / "run"

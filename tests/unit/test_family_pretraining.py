@@ -76,7 +76,12 @@ def test_a_run_ends_in_a_folder_that_transformers_opens(family, their_class, ask
 
 
 @pytest.mark.parametrize(
-    ("corpus", "change"), [("albert", {}), ("electra", {}), ("modernbert, a few texts", {"masking.copies": 1})]
+    ("corpus", "change"),
+    [
+        pytest.param("albert", {}, marks=pytest.mark.slow),
+        ("electra", {}),
+        ("modernbert, a few texts", {"masking.copies": 1}),
+    ],
 )
 def test_a_run_gone_on_with_is_the_same_to_the_bit(corpus, change, corpora, tmp_path):
     request = Request(
