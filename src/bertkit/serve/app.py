@@ -106,7 +106,7 @@ def build(settings: Settings) -> FastAPI:
             allow_headers=["authorization", "content-type"],
         )
     app.add_middleware(
-        Guard, settings=settings, activity=activity, metrics=figures, page=frozenset(PAGE), room=models.require_room
+        Guard, settings=settings, activity=activity, metrics=figures, page=frozenset(PAGE), queue_of=models.queue_of
     )
     return app
 

@@ -59,7 +59,9 @@ class Batcher:
         self.queue, self.queue_tokens = queue, queue_tokens
         self.loop = asyncio.get_running_loop()
         self.admitted = 0
-        """Inputs that are accepted and not answered yet. Only the event loop touches it, and the next."""
+        """Inputs that are accepted and not answered yet. Only the event loop touches it, and the next two."""
+        self.requests = 0
+        """Those that are here whole and not answered yet, also such as have not been looked into."""
         self.speed = 0.0
         """Tokens a second, lately."""
         self._changed = threading.Condition()
@@ -72,15 +74,26 @@ class Batcher:
         self._thread = threading.Thread(target=self._work, args=(threads,), name=f"compute {name}", daemon=True)
         self._thread.start()
 
-    def require_room(self, inputs: int = 1) -> None:
-        """A refusal, if so many more are too many."""
-        if self.admitted + inputs > self.queue:
+    def require_room(self) -> None:
+        """A refusal, if one more request is too many."""
+        if max(self.admitted, self.requests) >= self.queue:
             raise self._too_busy()
+
+    @contextlib.contextmanager
+    def request(self) -> Iterator[None]:
+        """Room for one more request, whatever is in it, or a refusal at once."""
+        self.require_room()
+        self.requests += 1
+        try:
+            yield
+        finally:
+            self.requests -= 1
 
     @contextlib.contextmanager
     def admission(self, inputs: int) -> Iterator[None]:
         """Room for so many inputs, or a refusal at once."""
-        self.require_room(inputs)
+        if self.admitted + inputs > self.queue:
+            raise self._too_busy()
         self.admitted += inputs
         self.metrics.queue(self.name, self.admitted)
         with self._changed:

@@ -17,9 +17,11 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bertkit.serve.batcher import Batcher
 from bertkit.serve.metrics import Metrics
 from bertkit.serve.refusals import RefusalError, stopping, too_busy
 from bertkit.serve.settings import Settings, is_address
+from bertkit.serve.turnstile import Turnstile
 
 log = logging.getLogger("bertkit.serve")
 
@@ -36,6 +38,10 @@ HEADERS = (
     (b"content-security-policy", POLICY),
     (b"referrer-policy", b"no-referrer"),
 )
+
+
+AT_ONCE = 4
+"""Requests that are looked into in one turn of the event loop."""
 
 
 class Activity:
@@ -61,12 +67,13 @@ class Guard:
         activity: Activity,
         metrics: Metrics,
         page: Collection[str],
-        room: Callable[[str], None],
+        queue_of: Callable[[str], Batcher | None],
     ) -> None:
-        """`page` has the paths of the page's own files: a browser has no token before they ask for it. `room` refuses a
-        request to a path for which too many wait already."""
+        """`page` has the paths of the page's own files: a browser has no token before they ask for it. `queue_of` knows
+        where a request to a path would wait."""
         self.app, self.settings, self.activity, self.metrics = app, settings, activity, metrics
-        self.page, self.room = page, room
+        self.page, self.queue_of = page, queue_of
+        self.turnstile = Turnstile(AT_ONCE)
         self.limits = settings.limits
         self.held = 0
         """Bytes of all bodies that are here."""
@@ -81,11 +88,17 @@ class Guard:
         counted = False
         try:
             self._judge(scope)
+            queue = self.queue_of(scope["path"]) if scope["method"] == "POST" else None
+            if queue is not None:
+                queue.require_room()  # last, and yet before any work: in a flood, this is what most requests cost
             self.activity.accepted += 1
             counted = True
             with self._holding() as hold:
                 body = await self._body(receive, hold)
-                await self._run(scope, receive, answer, body)
+                # Only now does it count: who sends slowly shall not keep others out.
+                with queue.request() if queue is not None else contextlib.nullcontext():
+                    await self.turnstile.wait()
+                    await self._run(scope, receive, answer, body)
         except RefusalError as refusal:
             await answer.refuse(refusal, scope, receive)
         except _ClientGoneError:
@@ -118,8 +131,6 @@ class Guard:
         length = headers.get(b"content-length", [b"0"])[0]
         if length.isdigit() and int(length[:20]) > self.limits.body_bytes:
             raise self._too_large()
-        if scope["method"] == "POST":
-            self.room(scope["path"])  # last, and yet before any work: in a flood, this is what most requests cost
 
     def _check_host(self, given: list[bytes]) -> None:
         """A page of somebody else's whose name leads here must not pass for one of ours (DNS rebinding): it cannot

@@ -145,14 +145,13 @@ class Models:
             )
         return self.entries[name]
 
-    def require_room(self, path: str) -> None:
-        """A refusal, if the model that a request to this path is for cannot take one more input: known from the path
-        alone, before anything is read, parsed or checked."""
+    def queue_of(self, path: str) -> Batcher | None:
+        """Of the model that a request to this path is for, if it is loaded: known from the path alone, before anything
+        is read, parsed or checked."""
         named = OF_A_MODEL.fullmatch(path)
         name = named[1] if named else self.settings.default if path in OF_THE_DEFAULT else None
         entry = self.entries.get(name or "")
-        if entry is not None and entry.served is not None:
-            entry.served.batcher.require_room()
+        return None if entry is None or entry.served is None else entry.served.batcher
 
     @contextlib.asynccontextmanager
     async def using(self, name: str) -> AsyncIterator[Served]:
