@@ -108,7 +108,8 @@ def test_a_browser_that_asks_for_an_allowed_page_whether_it_may_is_told_so(guard
     [
         (("--host", "0.0.0.0"), "Set a token"),
         (("--host", "::"), "Set a token"),
-        (("--host", "0.0.0.0", "--token", "short"), "8 or more"),
+        (("--host", "0.0.0.0", "--token", "short"), "8 letters or more"),
+        (("--token", "correct-horse "), "spaces"),
         (("--limit", "item=3"), "Did you mean 'items'?"),
         (("--limit", "items=many"), "NAME=NUMBER"),
         (("--limit", "items=0"), "above 0"),

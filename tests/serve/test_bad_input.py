@@ -229,6 +229,21 @@ def test_a_body_longer_than_it_says_or_in_many_pieces_is_cut_at_the_limit(server
     assert said.startswith(b"HTTP/1.1 413 ")
 
 
+def test_a_refusal_does_not_repeat_what_was_sent(client: httpx.Client):
+    done = client.post("/v1/models/classify/predict", json={"inputs": "a", "x" * 100_000: 1})
+    assert done.status_code == 422
+    assert len(done.content) < 500
+
+
+def test_more_numbers_than_fit_into_an_answer_are_refused_before_they_are_computed(client: httpx.Client):
+    many = {"inputs": ["a " * 8_000] * 4, "level": "word"}
+    guesses = {"inputs": ["[MASK] " * 200] * 20, "k": 1000}
+    for route, asked in (("embed", many), ("fill-mask", guesses)):
+        done = client.post(f"/v1/models/words/{route}", json=asked)
+        assert done.status_code == 422, done.text[:200]
+        assert "more than fit into an answer" in done.json()["error"]["message"]
+
+
 def test_memory_stays_flat_under_bad_input(server: Server, client: httpx.Client):
     def resident() -> int:
         status = Path(f"/proc/{server.process.pid}/status").read_text()

@@ -149,3 +149,16 @@ def test_too_many_waiting_tokens_refuse_at_once():
         assert await asyncio.gather(first, second) == [["first"], ["b" * 15]]
 
     with_batcher(work, queue_tokens=20)
+
+
+def test_a_computation_that_does_not_end_does_not_keep_the_server_from_ending():
+    operation = Noting()
+
+    async def work(batcher: Batcher) -> None:
+        first = await held(batcher, operation)
+        await asyncio.to_thread(batcher.close, 0.1)
+        assert not first.done()
+        operation.may_end.set()
+        assert await first == ["first"]
+
+    with_batcher(work)

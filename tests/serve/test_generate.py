@@ -13,7 +13,7 @@ import pytest
 import bertkit
 from bertkit.inference.sampling import Sampling
 from bertkit.serve.writing import Listener, Write
-from servers import Server
+from servers import Server, running
 
 ROUTE = "/v1/models/writes/generate"
 PROMPTS = ["The import statement", "A class", "天气 is", "return the value of"]
@@ -87,6 +87,33 @@ def test_a_reader_who_goes_away_stops_the_writing(writer):
     (answer,) = operation.compute(operation.prepare(["A class"]))
     assert len(heard) == 3
     assert answer["texts"] == []
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_what_nobody_waits_for_is_not_written(writer, beams: int):
+    listener = Listener()
+    listener.gone.set()
+    operation = Write(writer, Sampling(max_new_tokens=100, beams=beams), listener)
+    assert operation.compute(operation.prepare(["A class"])) == [{"prompt": "A class", "texts": []}]
+
+
+def test_beams_count_as_what_they_cost(writer):
+    alone, several = (
+        Write(writer, Sampling(max_new_tokens=50, beams=beams), Listener()).prepare(["A class"])[0].tokens
+        for beams in (1, 8)
+    )
+    assert several - alone == 7 * 50
+
+
+def test_a_text_that_takes_too_long_does_not_keep_the_next_waiting(folders: Path):
+    with (
+        running(folders / "writes", "--reload", "0", "--limit", "request_seconds=1") as server,
+        server.client() as client,
+    ):
+        late = client.post(ROUTE, json={"inputs": ["A class"] * 8, "max_tokens": 240, "beams": 32})
+        assert late.status_code == 504, late.text
+        assert ask(client, inputs="A class", max_tokens=1)[0]["texts"][0]["tokens"] == 1
+        assert server.stop() == 0
 
 
 def test_who_comes_after_a_reader_that_went_away_is_answered(client):

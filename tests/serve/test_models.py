@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
 import shutil
 import socket
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,11 @@ import bertkit
 from bertkit.cli import app
 from bertkit.interop.fine_tuned import save_fine_tuned
 from bertkit.interop.folder import ModelFolder
+from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
+from bertkit.model.presets import PRESETS
+from bertkit.serve.runtime import open_model
+from bertkit.serve.settings import Settings
 from bertkit.text.tokenizer import Tokenizer
 from commands import bertkit_command
 from servers import TASKS, Server, close, new_model, running
@@ -64,12 +70,15 @@ def test_a_folder_that_changes_is_loaded_anew_and_a_bad_one_is_not(
         assert client.get("/v1/models/classify").json()["reload_refused"] is False
 
 
+def bytes_of(folder: ModelFolder) -> int:
+    """With a second copy of all but the words, for single requests."""
+    return 4 * (2 * folder.parameters - folder.config.vocab_size * folder.config.hidden_size)
+
+
 @pytest.fixture(scope="module")
 def lazy(tmp_path_factory: pytest.TempPathFactory, folders: Path) -> Iterator[Server]:
     """One that loads when asked, with memory for two models; `qa` is damaged after its start."""
-    folder = ModelFolder(folders / "classify")
-    words = folder.config.vocab_size * folder.config.hidden_size
-    need = 4 * (2 * folder.parameters - words)  # a second copy of all but the words, for single requests
+    need = bytes_of(ModelFolder(folders / "classify"))
     damaged = tmp_path_factory.mktemp("damaged") / "qa"
     shutil.copytree(folders / "qa", damaged)
     models = [folders / name for name in ("classify", "regress", "tag")]
@@ -114,6 +123,62 @@ def test_a_model_that_cannot_be_loaded_leaves_the_others_served(lazy: Server):
         assert "/" not in done.json()["error"]["message"]
         assert re.search(r"qa: .*model.safetensors", lazy.said)
         answer(client)
+
+
+def test_models_that_do_not_fit_together_do_not_keep_each_other_from_answering(folders: Path):
+    """Asked at once, over and over: one of them is answered, and the other is or is told to come again."""
+    need = int(1.5 * bytes_of(ModelFolder(folders / "classify")))
+    models = [folders / "classify", f"mine={folders / 'regress'}"]
+
+    async def ask_both(url: str) -> list[tuple[int, int]]:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+            found = []
+            for _ in range(3):
+                asked = [
+                    client.post(f"/v1/models/{name}/predict", json={"inputs": "a"}) for name in ("classify", "mine")
+                ]
+                first, second = await asyncio.gather(*asked)
+                found.append((first.status_code, second.status_code))
+            return found
+
+    with running(*models, "--lazy", "--memory", need, "--reload", "0", "--limit", "request_seconds=20") as server:
+        for both in asyncio.run(ask_both(server.url)):
+            assert 200 in both
+            assert set(both) <= {200, 503}
+        with server.client() as client:
+            told = client.post("/v1/models/mine/fill-mask", json={"inputs": "a"}).json()["error"]["message"]
+            assert "mine" in told
+            assert "regress" not in told.replace("regress:", "")  # what its folder is called
+
+
+def test_a_changed_folder_that_is_too_large_for_the_memory_is_not_loaded(
+    tmp_path: Path, folders: Path, tokenizer: Tokenizer
+):
+    folder = tmp_path / "classify"
+    shutil.copytree(folders / "classify", folder)
+    large = Bert(PRESETS["bert-mini"](vocab_size=tokenizer.vocab_size), pooler=False, nsp=False)
+    save_model(tmp_path / "large", large, tokenizer, provenance={})
+    need = int(1.2 * bytes_of(ModelFolder(folder)))
+    with running(folder, "--memory", need, "--reload", "0.1") as server, server.client() as client:
+        before = answer(client)
+        shutil.rmtree(folder)
+        (tmp_path / "large").rename(folder)
+        server.wait_for("--memory allows")
+        assert client.get("/v1/models/classify").json()["reload_refused"] is True
+        assert answer(client) == before
+
+
+@pytest.mark.parametrize("name", ["classify", "words", "writes"])
+def test_a_model_that_nobody_holds_is_gone_at_once(folders: Path, name: str):
+    """Without a search for garbage, which a server spares itself for what was there at its start."""
+    predictor = open_model(str(folders / name), Settings(models={"a": "b"}))
+    weights = weakref.ref(next(predictor.encoder.model.parameters()))
+    gc.disable()
+    try:
+        del predictor
+        assert weights() is None
+    finally:
+        gc.enable()
 
 
 def refused(*arguments: object) -> Result:

@@ -8,7 +8,7 @@ beams, and its best beam, were it to end now, would be worse than all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -61,16 +61,21 @@ class _Search:
 
 
 def beam_search(
-    encoder: TextEncoder, prompts: Sequence[Sequence[int]], texts: Sequence[Text], sampling: Sampling
+    encoder: TextEncoder,
+    prompts: Sequence[Sequence[int]],
+    texts: Sequence[Text],
+    sampling: Sampling,
+    stop: Callable[[], bool] = lambda: False,
 ) -> list[list[Text]]:
-    """For each prompt the best texts, as many as `samples`; `texts` are the empty ones that follow the prompts."""
+    """For each prompt the best texts, as many as `samples`; `texts` are the empty ones that follow the prompts.
+    Nothing, if `stop` says so before the end."""
     count = sampling.beams
     searches = [_Search(text, sampling) for text in texts]
     running = list(searches)
     with encoder.computing():
         continuation = Continuation(encoder, prompts, sampling)
         continuation.multiply([number for number in range(len(prompts)) for _ in range(count)])
-        while True:
+        while not stop():
             log_BV = continuation.punished(continuation.scores_BV.log_softmax(-1))
             so_far = torch.tensor([[beam.score] for search in running for beam in search.beams], device=log_BV.device)
             vocabulary = log_BV.shape[1]
@@ -92,3 +97,4 @@ def beam_search(
             )
             tokens = [beam.text.ids[-1] for search in running for beam in search.beams]
             continuation.feed(torch.tensor(tokens, device=log_BV.device))
+    return []

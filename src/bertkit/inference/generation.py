@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -56,13 +56,13 @@ class Generator(Predictor):
         require_writer(encoder)
         if encoder.device.type == "cpu" and encoder.precision == "float32":
             lay_out_for_few_rows(encoder.model)
-        super().__init__("generate", encoder, self._many_or_one)
+        super().__init__("generate", encoder)
 
     def stream(self, prompts: str | Sequence[str], **settings: Any) -> Iterator[Piece]:
         """Pieces of text as they come; the texts of several prompts, or several samples of one, come side by side."""
         return generate(self.encoder, [prompts] if isinstance(prompts, str) else prompts, Sampling(**settings))
 
-    def _many_or_one(self, prompts: str | list[str], **settings: Any) -> Any:
+    def __call__(self, prompts: str | list[str], /, **settings: Any) -> Any:
         written = write(self.encoder, [prompts] if isinstance(prompts, str) else prompts, Sampling(**settings))
         return written[0] if isinstance(prompts, str) else written
 
@@ -76,14 +76,18 @@ def write(encoder: TextEncoder, prompts: Sequence[str], sampling: Sampling) -> l
     return texts
 
 
-def generate(encoder: TextEncoder, prompts: Sequence[str], sampling: Sampling) -> Iterator[Piece]:
+def generate(
+    encoder: TextEncoder, prompts: Sequence[str], sampling: Sampling, stop: Callable[[], bool] = lambda: False
+) -> Iterator[Piece]:
     """Pieces of the texts that follow the prompts, as they come. A prompt that cannot be read is refused before
-    anything is computed; where the model will be full before `max_new_tokens`, a warning says so."""
+    anything is computed; where the model will be full before `max_new_tokens`, a warning says so. `stop` is asked
+    before every token whether to end here, with whatever there is."""
     require_writer(encoder)
     encoded = prompt_ids(encoder, prompts)
     if message := short_of_room(encoder, encoded, sampling):
         warnings.warn(message, stacklevel=2)
-    return _searched(encoder, encoded, sampling) if sampling.beams > 1 else _sampled(encoder, encoded, sampling)
+    follow = _searched if sampling.beams > 1 else _sampled
+    return follow(encoder, encoded, sampling, stop)
 
 
 def require_writer(encoder: TextEncoder) -> None:
@@ -133,12 +137,16 @@ def short_of_room(encoder: TextEncoder, encoded: Sequence[Sequence[int]], sampli
     return f"{most}: after prompt {rooms.index(least) + 1} there is room for {least:,}, not for {wanted:,}"
 
 
-def _sampled(encoder: TextEncoder, encoded: Sequence[Sequence[int]], sampling: Sampling) -> Iterator[Piece]:
+def _sampled(
+    encoder: TextEncoder, encoded: Sequence[Sequence[int]], sampling: Sampling, stop: Callable[[], bool]
+) -> Iterator[Piece]:
     every = (Row(prompt, sample) for prompt in range(len(encoded)) for sample in range(sampling.samples))
     while rows := list(islice(every, TEXTS_AT_ONCE)):
         sampler = Sampler(encoder, encoded, rows, sampling)
         texts = {row: _nothing_yet(encoder, encoded[row.prompt], sampling) for row in rows}
         while sampler.rows:
+            if stop():
+                return
             unfinished = []
             for place, (row, token) in enumerate(zip(sampler.rows, sampler.step(), strict=True)):
                 text = texts[row]
@@ -151,13 +159,15 @@ def _sampled(encoder: TextEncoder, encoded: Sequence[Sequence[int]], sampling: S
                 sampler.keep(unfinished)
 
 
-def _searched(encoder: TextEncoder, encoded: Sequence[Sequence[int]], sampling: Sampling) -> Iterator[Piece]:
+def _searched(
+    encoder: TextEncoder, encoded: Sequence[Sequence[int]], sampling: Sampling, stop: Callable[[], bool]
+) -> Iterator[Piece]:
     """What the beams come to is known when they are all at their end, so there is one piece for each text."""
     at_once = max(1, TEXTS_AT_ONCE // sampling.beams)
     for first in range(0, len(encoded), at_once):
         prompts = encoded[first : first + at_once]
         texts = [_nothing_yet(encoder, ids, sampling) for ids in prompts]
-        for number, best in enumerate(beam_search(encoder, prompts, texts, sampling), first):
+        for number, best in enumerate(beam_search(encoder, prompts, texts, sampling, stop), first):
             for sample, text in enumerate(best):
                 yield Piece(number, sample, text.text, _whole(text))
 

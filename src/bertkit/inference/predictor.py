@@ -18,13 +18,13 @@ PRETRAINED = ("fill-mask", "embed", "generate")
 class Predictor:
     """Call it with one input or a list. `encoder` is the model inside, for everything else."""
 
-    def __init__(self, task: str, encoder: TextEncoder, answer: Callable[..., Any]) -> None:
-        self.task = task
-        self.encoder = encoder
-        self._answer = answer
+    def __init__(self, task: str, encoder: TextEncoder) -> None:
+        self.task, self.encoder = task, encoder
 
-    def __call__(self, inputs: Any, **options: Any) -> Any:
-        return self._answer(inputs, **options)
+    def __call__(self, inputs: Any, /, **options: Any) -> Any:
+        """A model that is not fine-tuned fills masks, or gives vectors if it cannot."""
+        answer: Callable[..., Any] = self.encoder.fill_mask if self.task == "fill-mask" else self.encoder.embed
+        return answer(inputs, **options)
 
 
 class TaskPredictor(Predictor):
@@ -36,7 +36,7 @@ class TaskPredictor(Predictor):
     """
 
     def __init__(self, scorer: Any) -> None:
-        super().__init__(scorer.task.name, scorer.encoder, self._many_or_one)
+        super().__init__(scorer.task.name, scorer.encoder)
         self.scorer = scorer
 
     def stream(self, inputs: Iterable[Any]) -> Iterator[dict[str, Any]]:
@@ -45,7 +45,7 @@ class TaskPredictor(Predictor):
         examples = (kind.example(value, f"input {number}") for number, value in enumerate(inputs, 1))
         return (answered.answer for answered in self.scorer.stream(examples))
 
-    def _many_or_one(self, inputs: Any) -> Any:
+    def __call__(self, inputs: Any, /) -> Any:  # type: ignore[override]  # a task has no options
         return list(self.stream(inputs)) if isinstance(inputs, list) else next(self.stream([inputs]))
 
 
@@ -85,7 +85,7 @@ def load(
             from bertkit.inference.generation import Generator
 
             return Generator(encoder)
-        return Predictor(folder.task, encoder, encoder.fill_mask if folder.task == "fill-mask" else encoder.embed)
+        return Predictor(folder.task, encoder)
     machine = machine_for(runtime, device, precision, threads)
     torch_device = devices.apply(machine)
 

@@ -46,7 +46,8 @@ class Product:
 
     def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         rows = x.numel() // x.shape[-1]
-        if not 1 < rows <= MOST_ROWS:
+        # oneDNN's product has no way back, and says nothing of it
+        if not 1 < rows <= MOST_ROWS or (torch.is_grad_enabled() and x.requires_grad):
             return F.linear(x, weight, bias)
         if self._packed is None:
             self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), rows)

@@ -21,6 +21,7 @@ from bertkit.serve.refusals import RefusalError, too_busy
 
 HANDED_OUT = 8
 """Answers in one turn of the event loop."""
+CLOSING_SECONDS = 10.0
 IDLE_SECONDS = 1.0
 """After so long without work, freed memory is given back."""
 
@@ -128,12 +129,13 @@ class Batcher:
             if request.left:
                 self._forget(request)
 
-    def close(self) -> None:
-        """Compute what waits, and end. Blocks until then."""
+    def close(self, seconds: float = CLOSING_SECONDS) -> None:
+        """Compute what waits, and end. Blocks until then, but not for longer than so many seconds: a computation that
+        does not end shall not keep the process alive."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._thread.join()
+        self._thread.join(seconds)
 
     def _forget(self, request: _Request) -> None:
         with self._changed:

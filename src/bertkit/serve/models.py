@@ -47,6 +47,7 @@ class Served:
         import torch
 
         self.name, self.predictor, self.limits = name, predictor, settings.limits
+        predictor.encoder.name = name  # clients shall not hear what its folder is called
         self.users = 0
         encoder = predictor.encoder
         cores = torch.get_num_threads() if encoder.device.type == "cpu" else 1
@@ -105,6 +106,8 @@ class Entry:
         opened = ModelFolder(find_folder(folder), ignore_config_keys=settings.ignore_config_keys)
         self.task, self.path = opened.task, opened.path
         self.served: Served | None = None
+        self.awaited = 0
+        """Requests that wait for it to be loaded."""
         self.used = 0.0
         self.loading: asyncio.Task[Served] | None = None
         self.loaded: Signature = ()
@@ -127,12 +130,8 @@ class Models:
         check_runtime(settings.runtime, settings.device, settings.precision)
         self.settings, self.metrics = settings, metrics
         self.entries = {name: Entry(name, folder, settings) for name, folder in settings.models.items()}
-        for name, entry in self.entries.items():
-            if settings.memory is not None and (need := _bytes_of(entry, settings)) > settings.memory:
-                raise BertkitError(
-                    f"{name} needs {need:,} bytes, and --memory allows {settings.memory:,} for all models",
-                    "Allow more, or leave it out.",
-                )
+        for entry in self.entries.values():
+            self._need_of(entry)
         self._one_load = asyncio.Lock()
         self._loader = ThreadPoolExecutor(1, thread_name_prefix="load")
         self._closing: set[asyncio.Future[None]] = set()
@@ -158,8 +157,12 @@ class Models:
         """The model, loaded if it was not; it stays in memory for as long."""
         entry = self.entry(name)
         entry.used = time.monotonic()
-        while (served := entry.served) is None:
-            await self._loaded(entry)
+        entry.awaited += 1  # what is loaded for somebody is not unloaded before they have had it
+        try:
+            while (served := entry.served) is None:
+                await self._loaded(entry)
+        finally:
+            entry.awaited -= 1
         served.users += 1
         try:
             yield served
@@ -222,6 +225,9 @@ class Models:
     async def _reload(self, entry: Entry, signature: Signature) -> None:
         try:
             async with self._one_load:
+                if entry.served is None:  # unloaded meanwhile: the next request for it loads what is there then
+                    return
+                self._make_room(entry)
                 predictor = await self._in_loader(_open_and_try, entry.folder, self.settings)
                 old, entry.loaded = entry.served, signature
                 self._put(entry, predictor)
@@ -245,16 +251,28 @@ class Models:
         self.metrics.load(entry.name, "loaded")
         return served
 
+    def _need_of(self, entry: Entry) -> int:
+        """In bytes; an error if that is more than all models may have."""
+        need = _bytes_of(entry, self.settings)
+        if self.settings.memory is not None and need > self.settings.memory:
+            raise BertkitError(
+                f"{entry.name} needs {need:,} bytes, and --memory allows {self.settings.memory:,} for all models",
+                "Allow more, or leave it out.",
+            )
+        return need
+
     def _make_room(self, wanted: Entry) -> None:
+        """Beside what is loaded of it already, which goes when the new one has come."""
         if self.settings.memory is None:
             return
-        need = _bytes_of(wanted, self.settings)
-        there = sorted((each for each in self.entries.values() if each.served), key=lambda each: each.used)
+        need = self._need_of(wanted)
+        others = [each for each in self.entries.values() if each.served and each is not wanted]
+        there = sorted(others, key=lambda each: each.used)
         used = sum(each.served.bytes for each in there if each.served)
         for each in there:
             if used + need <= self.settings.memory:
                 return
-            if each.served is not None and not each.served.users:
+            if each.served is not None and not each.served.users and not each.awaited:
                 used -= each.served.bytes
                 self._end(each.served)
                 each.served = None
@@ -296,7 +314,7 @@ def _bytes_of(entry: Entry, settings: Settings) -> int:
 def _signature(folder: Path) -> Signature:
     """Changes with any file; nothing if the folder is not there, as for a moment while it is exchanged."""
     try:
-        found = [(each.name, each.stat()) for each in folder.iterdir() if each.is_file()]
+        found = [(str(each), each.stat()) for each in folder.rglob("*") if each.is_file()]
         return tuple(sorted((name, facts.st_ino, facts.st_size, facts.st_mtime_ns) for name, facts in found))
     except OSError:
         return ()

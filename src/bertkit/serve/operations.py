@@ -15,11 +15,13 @@ from bertkit.inference.embedding import Floats, Plan, Sequences, sequences_of, v
 from bertkit.inference.encoder import TextEncoder
 from bertkit.inference.explain import STEPS, encode_to_explain, explain_encoded, require_classifier
 from bertkit.inference.fill_mask import as_json, check_guesses, guess, questions_of
+from bertkit.inference.layer_choice import LayerChoice
 from bertkit.inference.predictor import TaskPredictor
 from bertkit.inference.vector_files import word_rows
 
-MOST_MAP_NUMBERS = 500_000
-"""So many numbers of attention maps in one answer."""
+MOST_NUMBERS = 500_000
+"""So many numbers of attention maps, of vectors of words, or of guesses with their probabilities, in one answer:
+writing them as JSON holds everybody up."""
 
 
 class Piece(NamedTuple):
@@ -98,6 +100,13 @@ class EmbedWords:
 
     def prepare(self, values: Sequence[Any]) -> list[Piece]:
         ids = self.encoder.encode_checked(values, 0, allow_empty=False)
+        config = self.encoder.config
+        width = LayerChoice.parse(self.layers, config.num_hidden_layers).width(config.hidden_size)
+        if (tokens := sum(map(len, ids))) * width > MOST_NUMBERS:
+            raise InputError(
+                f"{tokens:,} tokens with {width:,} numbers each are more than fit into an answer",
+                f"Send at most some {MOST_NUMBERS // width:,} tokens in a request.",
+            )
         return [Piece(text, len(its)) for text, its in zip(values, ids, strict=True)]
 
     def compute(self, pieces: Sequence[Piece]) -> list[Any]:
@@ -119,6 +128,10 @@ class FillMask:
 
     def prepare(self, values: Sequence[Any]) -> list[Piece]:
         found = [(text, questions_of(self.encoder, text, 0)) for text in values]
+        if (masks := sum(len(questions) for _, questions in found)) * self.k > MOST_NUMBERS:
+            raise InputError(
+                f"{self.k:,} guesses for {masks:,} masks are more than fit into an answer", "Ask for fewer."
+            )
         return [Piece(each, sum(len(question.ids) for question in each[1])) for each in found]
 
     def compute(self, pieces: Sequence[Piece]) -> list[Any]:
@@ -145,7 +158,7 @@ class Attention:
         for text, pair in values:
             tokens = len(self.encoder.tokenizer.encode(text, pair).ids)
             shown = min(tokens, self.encoder.max_length)
-            if len(self.layers) * len(self.heads) * shown**2 > MOST_MAP_NUMBERS:
+            if len(self.layers) * len(self.heads) * shown**2 > MOST_NUMBERS:
                 raise InputError(
                     f"{len(self.layers)} layers of {len(self.heads)} heads for {shown} tokens are more than fit into "
                     "an answer",

@@ -8,6 +8,9 @@ from typing import Any
 
 from starlette.responses import Response
 
+LONGEST_NAME = 60
+"""Of a field, as a refusal repeats it."""
+
 
 class RefusalError(Exception):
     def __init__(self, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -44,7 +47,7 @@ def unprocessable(message: str) -> RefusalError:
 def from_validation(errors: Sequence[Any]) -> RefusalError:
     """One sentence for all that is wrong with a body; what was sent is not repeated."""
     first: Mapping[str, Any] = max(errors, key=lambda error: len(error.get("loc", ())), default={})
-    place = [str(part) for part in first.get("loc", ()) if part != "body" and not _is_a_type(part)]
+    place = [_short(part) for part in first.get("loc", ()) if part != "body" and not _is_a_type(part)]
     where = f"{'.'.join(place)}: " if place else ""
     said = str(first.get("msg", "is not as it should be"))
     if first.get("type") == "string_pattern_mismatch":
@@ -52,6 +55,11 @@ def from_validation(errors: Sequence[Any]) -> RefusalError:
     if not place and first.get("type") == "missing":
         said = "The body must be JSON, with the content type application/json"
     return unprocessable(f"{where}{said}.")
+
+
+def _short(part: Any) -> str:
+    text = str(part)
+    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"
 
 
 def _is_a_type(part: Any) -> bool:

@@ -23,7 +23,7 @@ from bertkit.inference.sampling import Sampling
 from bertkit.serve import schemas
 from bertkit.serve.operations import Attention, Embed, EmbedWords, Explain, FillMask, Operation, Predict
 from bertkit.serve.refusals import RefusalError, unprocessable
-from bertkit.serve.writing import as_it_comes, writing
+from bertkit.serve.writing import Listener, as_it_comes, writing
 from bertkit.tasks.classify import Classify
 
 if TYPE_CHECKING:
@@ -250,9 +250,18 @@ async def fill_mask(request: Request, name: str, asked: schemas.FillMaskRequest)
 async def generate(request: Request, name: str, asked: schemas.GenerateRequest) -> Any:
     sampling = asked.sampling()
     if not asked.stream:
-        return await answers_of(
-            request, name, lambda served: writing(served, sampling), asked.items(), written(name), large=True
-        )
+        listener = Listener()
+        try:
+            return await answers_of(
+                request,
+                name,
+                lambda served: writing(served, sampling, listener),
+                asked.items(),
+                written(name),
+                large=True,
+            )
+        finally:
+            listener.gone.set()  # also if it was too late, or the client has left: nobody waits for it then
     (prompt,) = asked.items()
     lines = _lines(request, name, prompt, sampling)
     first = await anext(lines)  # what is refused, is so before the answer is begun
@@ -277,8 +286,10 @@ async def _lines(request: Request, name: str, prompt: str, sampling: Sampling) -
 @router.post("/models/{name}/embed", response_model=schemas.Answers, summary="Vectors for texts, or for their words")
 async def embed(request: Request, name: str, asked: schemas.EmbedRequest) -> Any:
     if asked.level == "word":
-        if asked.pooling is not None or asked.normalize is not None or asked.long != "windows":
-            raise unprocessable("pooling, normalize and long are for texts, not for words: leave them out.")
+        if asked.pooling is not None or asked.normalize is not None or asked.long != "windows" or asked.allow_empty:
+            raise unprocessable(
+                "pooling, normalize, long and allow_empty are for texts, not for words: leave them out."
+            )
         return await answers_of(request, name, lambda served: _words(served, asked), asked.items(), written(name))
     texts = asked.items()
     head = f'{{"model": {json.dumps(name)}, "answers": ['.encode()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
 from bertkit.errors import UsageError, nearest, shortened
+
+_TOKEN = re.compile("[!-~]{8,}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +107,10 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.models:
             raise UsageError("no model to serve", "Name at least one model folder.")
-        if self.token is not None and (len(self.token) < 8 or not self.token.isascii() or not self.token.isprintable()):
-            raise UsageError("the token is too short, or has characters other than ASCII", "Use 8 or more of them.")
+        if self.token is not None and not _TOKEN.fullmatch(self.token):
+            raise UsageError(
+                "the token is too short, or has spaces or characters beyond ASCII", "Use 8 letters or more."
+            )
         if self.token is None and not is_loopback(self.host):
             raise UsageError(
                 f"--host {self.host} would let anybody who reaches this machine use it",

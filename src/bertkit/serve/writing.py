@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Listener:
-    """A client that reads along."""
+    """A client that waits for a text, and may hear its pieces as they come."""
 
-    def __init__(self, hear: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, hear: Callable[[dict[str, Any]], None] | None = None) -> None:
         self.hear = hear
         self.gone = threading.Event()
 
@@ -28,7 +28,7 @@ class Listener:
 class Write:
     """What `bertkit generate` writes after each prompt. Prompts with the same settings are gone on from together."""
 
-    def __init__(self, generator: Generator, sampling: Sampling, listener: Listener | None = None) -> None:
+    def __init__(self, generator: Generator, sampling: Sampling, listener: Listener) -> None:
         self.encoder, self.sampling, self.listener = generator.encoder, sampling, listener
 
     @property
@@ -36,25 +36,22 @@ class Write:
         return "generate", self.sampling
 
     def prepare(self, values: Sequence[Any]) -> list[Piece]:
-        new = self.sampling.max_new_tokens * self.sampling.samples
+        new = self.sampling.max_new_tokens * max(self.sampling.samples, self.sampling.beams)
         ids = prompt_ids(self.encoder, values)
         return [Piece((prompt, self.listener), len(its) + new) for prompt, its in zip(values, ids, strict=True)]
 
     def compute(self, pieces: Sequence[Piece]) -> list[Any]:
         prompts: list[str] = [piece.content[0] for piece in pieces]
-        listeners: list[Listener | None] = [piece.content[1] for piece in pieces]
+        listeners: list[Listener] = [piece.content[1] for piece in pieces]
         texts: list[list[dict[str, Any]]] = [[] for _ in pieces]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that the model became full is in the answer
-            for found in generate(self.encoder, prompts, self.sampling):
-                listener = listeners[found.prompt]
-                if listener is not None:
-                    ending = {} if found.whole is None else _ending(found.whole)
-                    listener.hear({"text": found.text, **ending})
+            stop = lambda: all(each.gone.is_set() for each in listeners)  # noqa: E731
+            for found in generate(self.encoder, prompts, self.sampling, stop):
+                if (hear := listeners[found.prompt].hear) is not None:
+                    hear({"text": found.text, **({} if found.whole is None else _ending(found.whole))})
                 if found.whole is not None:
                     texts[found.prompt].append({"text": found.whole.text, **_ending(found.whole)})
-                if all(each is not None and each.gone.is_set() for each in listeners):
-                    break  # nobody reads it any more
         return [{"prompt": prompt, "texts": its} for prompt, its in zip(prompts, texts, strict=True)]
 
 
@@ -62,7 +59,7 @@ def _ending(whole: Written) -> dict[str, Any]:
     return {"ended": whole.ended, "tokens": len(whole.ids)}
 
 
-def writing(served: Served, sampling: Sampling, listener: Listener | None = None) -> Write:
+def writing(served: Served, sampling: Sampling, listener: Listener) -> Write:
     if not isinstance(served.predictor, Generator):
         raise unprocessable(f"{served.name} cannot write: it is for {served.predictor.task}.")
     return Write(served.predictor, sampling, listener)
