@@ -19,6 +19,7 @@ import bertkit
 from servers import Server, close, running
 
 PREDICT = "/v1/models/classify/predict"
+NEW_TOKENS = 8
 Question = tuple[str, Any]
 
 
@@ -29,7 +30,7 @@ def mixed(english: list[str], count: int, seed: int) -> list[Question]:
     for number in range(count):
         words = " ".join(english[noise.randrange(500)] for _ in range(noise.choice((1, 1, 2, 4)))).split()
         text = f"{number} " + " ".join(words[: noise.randint(1, 60)])
-        kind = noise.choice(("classify", "regress", "tag", "qa", "choice", "cosine", "embed", "fill-mask"))
+        kind = noise.choice(("classify", "regress", "tag", "qa", "choice", "cosine", "embed", "fill-mask", "generate"))
         found.append(
             {
                 "classify": ("classify/predict", text),
@@ -40,6 +41,7 @@ def mixed(english: list[str], count: int, seed: int) -> list[Question]:
                 "cosine": ("cosine/predict", [text, f"number {number}"]),
                 "embed": ("words/embed", text),
                 "fill-mask": ("words/fill-mask", f"{text} [MASK]"),
+                "generate": ("writes/generate", " ".join(text.split()[:6])),
             }[kind]
         )
     return found
@@ -53,7 +55,11 @@ def single_answers(folders: Path, questions: list[Question]) -> list[Any]:
         if path not in models:
             opened = bertkit.load_encoder if name == "words" else bertkit.load
             models[path] = opened(folders / name, threads=1)
-        if operation == "embed":
+        if operation == "generate":
+            (whole,) = models[path](value, max_new_tokens=NEW_TOKENS)
+            texts = [{"text": whole.text, "ended": whole.ended, "tokens": len(whole.ids)}]
+            found.append({"prompt": value, "texts": texts})
+        elif operation == "embed":
             found.append({"text": value, "vector": models[path].embed(value).tolist()})
         elif operation == "fill-mask":
             masks = [
@@ -78,7 +84,8 @@ def ask_all(server: Server, questions: list[Question], at_once: int) -> list[Any
                 async with turn:
                     path = questions[numbers[0]][0]
                     inputs = [questions[number][1] for number in numbers]
-                    done = await client.post(f"/v1/models/{path}", json={"inputs": inputs})
+                    more = {"max_tokens": NEW_TOKENS} if path.endswith("generate") else {}
+                    done = await client.post(f"/v1/models/{path}", json={"inputs": inputs, **more})
                     assert done.status_code == 200, done.text
                     for number, answer in zip(numbers, done.json()["answers"], strict=True):
                         found[number] = answer
