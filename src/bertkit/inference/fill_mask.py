@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -23,11 +24,11 @@ class Guess(NamedTuple):
 
 
 class Question(NamedTuple):
-    """One mask of one text: the ids around it that fit the model, and where in them it is."""
+    """Masks of one text: ids that fit the model, and where in them they are."""
 
     text: int
     ids: list[int]
-    position: int
+    positions: list[int]
 
 
 def fill_masks(encoder: TextEncoder, texts: Sequence[str], k: int = 5) -> list[list[list[Guess]]]:
@@ -41,7 +42,7 @@ def fill_masks(encoder: TextEncoder, texts: Sequence[str], k: int = 5) -> list[l
     answers = guess(encoder, questions, k)
     filled: list[list[list[Guess]]] = [[] for _ in texts]
     for question, answer in zip(questions, answers, strict=True):
-        filled[question.text].append(answer)
+        filled[question.text] += answer
     return filled
 
 
@@ -71,30 +72,33 @@ def check_guesses(encoder: TextEncoder, k: int) -> None:
         raise UsageError(f"k is {k}", "Ask for at least one guess.")
 
 
-def guess(encoder: TextEncoder, questions: Sequence[Question], k: int) -> list[list[Guess]]:
-    """The k likeliest tokens for each."""
+def guess(encoder: TextEncoder, questions: Sequence[Question], k: int) -> list[list[list[Guess]]]:
+    """For each, for each of its masks, the k likeliest tokens."""
     # Rows beyond the vocabulary are padding of the matrix and stand for no token.
     k, vocabulary = min(k, encoder.tokenizer.vocab_size), encoder.tokenizer.vocab_size
 
-    def compute(numbers: list[int], lengths: list[int], flat_ids: Tensor) -> list[list[Guess]]:
-        starts = torch.tensor([0, *lengths[:-1]]).cumsum(0)
-        masks = starts + torch.tensor([questions[number].position for number in numbers])
-        hidden_MD = encoder.model.encoder.packed(flat_ids, runs(lengths), only=masks.to(flat_ids.device)).last
+    def compute(numbers: list[int], lengths: list[int], flat_ids: Tensor) -> list[list[list[Guess]]]:
+        starts = accumulate(lengths, initial=0)
+        masks = [s + place for number, s in zip(numbers, starts, strict=False) for place in questions[number].positions]
+        only = torch.tensor(masks, device=flat_ids.device)
+        hidden_MD = encoder.model.encoder.packed(flat_ids, runs(lengths), only=only).last
         scores = encoder.model.word_scores(hidden_MD)[:, :vocabulary].float()
         best = scores.softmax(-1).topk(k)
-        return [
+        found = (
             [Guess(encoder.tokenizer.shown(token), odds, token) for odds, token in zip(*guesses, strict=True)]
             for guesses in zip(best.values.tolist(), best.indices.tolist(), strict=True)
-        ]
+        )
+        return [list(islice(found, len(questions[number].positions))) for number in numbers]
 
-    answers: dict[int, list[Guess]] = {}
+    answers: dict[int, list[list[Guess]]] = {}
     for numbers, guesses in each_batch(encoder, [question.ids for question in questions], compute):
         answers.update(zip(numbers, guesses, strict=True))
     return [answers[number] for number in range(len(questions))]
 
 
 def questions_of(encoder: TextEncoder, text: str, number: int) -> list[Question]:
-    """One for each mask of the text; `number` is its place among the texts."""
+    """One for all masks of the text, or where it is longer than the model, one for each; `number` is its place among
+    the texts."""
     if not isinstance(text, str):
         raise InputError(f"text {number + 1} is {type(text).__name__}, not text", "Pass str.")
     ids = encoder.tokenizer.encode(text).ids
@@ -103,10 +107,10 @@ def questions_of(encoder: TextEncoder, text: str, number: int) -> list[Question]
     if not masks:
         raise InputError(f"there is no {mask} in {shortened(text)}", f"Write {mask} where a word is to be guessed.")
     if len(ids) <= encoder.max_length:
-        return [Question(number, ids, position) for position in masks]
+        return [Question(number, ids, masks)]
     room, content, found = encoder.max_length - 2, ids[1:-1], []
     for position in masks:
         start = max(0, min(position - 1 - room // 2, len(content) - room))
         around = [ids[0], *content[start : start + room], ids[-1]]
-        found.append(Question(number, around, position - start))
+        found.append(Question(number, around, [position - start]))
     return found

@@ -128,7 +128,8 @@ class FillMask:
 
     def prepare(self, values: Sequence[Any]) -> list[Piece]:
         found = [(text, questions_of(self.encoder, text, 0)) for text in values]
-        if (masks := sum(len(questions) for _, questions in found)) * self.k > MOST_NUMBERS:
+        masks = sum(len(question.positions) for _, questions in found for question in questions)
+        if masks * self.k > MOST_NUMBERS:
             raise InputError(
                 f"{self.k:,} guesses for {masks:,} masks are more than fit into an answer", "Ask for fewer."
             )
@@ -137,7 +138,10 @@ class FillMask:
     def compute(self, pieces: Sequence[Piece]) -> list[Any]:
         questions = [question for piece in pieces for question in piece.content[1]]
         guesses = iter(guess(self.encoder, questions, self.k))
-        return [as_json(text, [next(guesses) for _ in its]) for text, its in (piece.content for piece in pieces)]
+        return [
+            as_json(text, [mask for _ in its for mask in next(guesses)])
+            for text, its in (piece.content for piece in pieces)
+        ]
 
 
 class Attention:
