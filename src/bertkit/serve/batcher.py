@@ -19,7 +19,7 @@ from bertkit.serve.metrics import Metrics
 from bertkit.serve.operations import Operation, Piece
 from bertkit.serve.refusals import RefusalError, too_busy
 
-HANDED_OUT = 8
+HANDED_OUT = 2
 """Answers in one turn of the event loop."""
 CLOSING_SECONDS = 10.0
 IDLE_SECONDS = 1.0

@@ -40,7 +40,7 @@ HEADERS = (
 )
 
 
-AT_ONCE = 4
+AT_ONCE = 2
 """Requests that are looked into in one turn of the event loop."""
 
 
