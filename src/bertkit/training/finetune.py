@@ -14,10 +14,10 @@ import torch
 from bertkit import device as devices
 from bertkit.config import GPTS
 from bertkit.errors import InputError, TrainingError, UsageError
-from bertkit.files import refuse_existing, sha256_of
+from bertkit.files import sha256_of
 from bertkit.inference.scoring import Scorer
 from bertkit.interop.fine_tuned import save_fine_tuned
-from bertkit.interop.folder import ModelFolder
+from bertkit.interop.folder import ModelFolder, require_place
 from bertkit.interop.hub import find_folder
 from bertkit.interop.weights import load_model
 from bertkit.model.bert import Bert
@@ -179,7 +179,8 @@ def finetune(
     overwrite: bool = False,
 ) -> FinetuneResult:
     watcher = watcher or FinetuneWatcher()
-    refuse_existing(out, overwrite=overwrite)
+    given = (request.train, request.dev, request.start)
+    require_place(out, overwrite=overwrite, read=[each for each in given if each is not None])
     folder = ModelFolder(find_folder(request.start))
     tokenizer = folder.tokenizer().for_tasks()
     longest = folder.config.max_length
