@@ -155,6 +155,18 @@ def test_answers_replace_a_file_only_if_told_to(trained: Path, tmp_path: Path):
     assert "is a folder" in done.stderr
 
 
+def test_answers_never_replace_what_is_read(trained: Path, tmp_path: Path):
+    source, link = tmp_path / "a.txt.part", tmp_path / "link.txt"
+    source.write_text("good value\nbad import\n")
+    link.symlink_to(source)
+    for out in (source, link, tmp_path / "a.txt"):  # answers on their way are in a.txt.part
+        done = bertkit_command("predict", trained / "model", source, "-o", out, "--overwrite")
+        assert done.returncode == 3
+        assert "is the input, and the answers would take its place. Choose another --out." in done.stderr
+        assert source.read_text() == "good value\nbad import\n"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.txt.part", "link.txt"]
+
+
 def test_half_of_another_work_is_not_gone_on_with(trained: Path, tmp_path: Path):
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (tmp_path / "out.jsonl.part").write_text('{"label": "good"}\n')

@@ -148,7 +148,7 @@ def _check(predictor: TaskPredictor, source: str, reading: Reading, out: Path, o
     that predicting does; what was begun has been checked, and a stream can be read only once."""
     from bertkit.inference.prediction_files import part_of, refuse
 
-    refuse(out, overwrite=overwrite)
+    refuse(out, overwrite=overwrite, source=source)
     if source == "-" or part_of(out).exists():
         return
     task = predictor.scorer.task
