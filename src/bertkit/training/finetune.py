@@ -133,6 +133,7 @@ def _held_out(
         request.seed,
         kinds=(lambda example: task.kinds(example) or ()) if by_kind else None,
         family=task.family if by_family else None,
+        same=task.content,
         source=request.train,
     )
     how = ", what belongs together on one side" if by_family else ""
@@ -142,6 +143,8 @@ def _held_out(
         how = f", each label with {'about ' if several else ''}its share"
         if missing:
             how = f", labels by their share: {missing:,} of {len(task.labels):,} are too rare to have one"
+    if not by_family and len(set(map(task.content, examples))) < len(examples):
+        how += ", what is there twice on one side"
     notes.append(f"no --dev: {len(dev):,} of {len(examples):,} examples are held out{how}")
     return train, dev
 
