@@ -75,6 +75,9 @@ def test_several_seeds_and_their_spread(trained: Path, english: list[str], tiny_
     spread = json.loads(done.stdout)["accuracy"]
     assert len(spread["seeds"]) == 2
     assert spread["mean"] == pytest.approx(sum(spread["seeds"]) / 2)
+    best = spread["seeds"].index(max(spread["seeds"]))
+    assert json.loads((tmp_path / "m" / "bertkit.json").read_text())["provenance"]["kept_seed"] == best
+    assert f"seed {best + 1} of 2 is kept" in done.stderr
 
 
 def test_a_tagger_that_learned_nothing_is_not_passed_over(tiny_folder: Path, tmp_path: Path):

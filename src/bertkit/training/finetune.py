@@ -239,11 +239,14 @@ def finetune(
             if request.seeds == 1:
                 raise
             seeds.diverged.append(problem)
-            notes.append(f"seed {seed} is left out: {problem.problem}")
+            notes.append(f"seed {number + 1} of {request.seeds} is left out: {problem.problem}")
             watcher.said(notes[-1])
             continue
-        seeds.add(fitted.best.metrics[examples.task.main_metric], model, fitted)
-    model, fitted = seeds.best()
+        seeds.add(fitted.best.metrics[examples.task.main_metric], number, model, fitted)
+    kept, model, fitted = seeds.best()
+    if request.seeds > 1:
+        notes.append(f"seed {kept + 1} of {request.seeds} is kept, the random seed {request.seed + kept}")
+        watcher.said(notes[-1])
 
     def save(files: Mapping[str, str | bytes]) -> None:
         save_fine_tuned(
@@ -252,7 +255,7 @@ def finetune(
             examples.task.finished(model),
             tokenizer,
             metrics=fitted.best.metrics,
-            provenance={**provenance, "scores_of_seeds": seeds.scores},
+            provenance={**provenance, "scores_of_seeds": seeds.scores, "kept_seed": request.seed + kept},
             columns=examples.columns,
             files=files,
             overwrite=overwrite,
@@ -291,14 +294,15 @@ class _Seeds:
     def __init__(self) -> None:
         self.scores: list[float] = []
         self.diverged: list[TrainingError] = []
-        self._best: tuple[FineTuned, Fitted] | None = None
+        self._best: tuple[int, FineTuned, Fitted] | None = None
 
-    def add(self, score: float, model: FineTuned, fitted: Fitted) -> None:
+    def add(self, score: float, number: int, model: FineTuned, fitted: Fitted) -> None:
         if not self.scores or score > max(self.scores):
-            self._best = model, fitted
+            self._best = number, model, fitted
         self.scores.append(score)
 
-    def best(self) -> tuple[FineTuned, Fitted]:
+    def best(self) -> tuple[int, FineTuned, Fitted]:
+        """Which one of them it is, counted from 0, and what came of it."""
         if self._best is None:
             raise self.diverged[-1]
         return self._best
