@@ -114,7 +114,7 @@ def predict(
     )
     reading = as_in_training(reading, model, ignore_config_key)
     if text:
-        for answer in predictor.stream(inputs_of(predictor.task, *given)):
+        for answer in predictor.stream(inputs_of(predictor.scorer.task, *given)):
             _show(answer)
         tell_of_cuts(predictor)
         return

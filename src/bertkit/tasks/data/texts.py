@@ -130,7 +130,7 @@ def require_pairs(examples: Sequence[TextExample], pairs: bool | None) -> None:
             wanted, there = ("two texts", "one") if pairs else ("one text", "two")
             raise InputError(
                 f"{example.place}: the model reads {wanted} at once, and there is {there}",
-                "Name the columns: the text, and of pairs the second text.",
+                f"Pass {wanted}; of a file, name the columns that hold them.",
             )
 
 
