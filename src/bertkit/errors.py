@@ -78,10 +78,13 @@ class HubError(BertkitError):
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """A phrase offering the closest known name, or nothing: nearest("hiden_size", ["hidden_size"])
+    """A phrase offering the closest known name, whatever the case, or nothing: nearest("Hiden_size", ["hidden_size"])
     is "Did you mean 'hidden_size'?"."""
-    close = difflib.get_close_matches(name, list(choices), n=1, cutoff=0.7)
-    return f"Did you mean {close[0]!r}?" if close else ""
+    spellings: dict[str, str] = {}
+    for choice in choices:
+        spellings.setdefault(choice.lower(), choice)
+    close = difflib.get_close_matches(name.lower(), list(spellings), n=1, cutoff=0.7)
+    return f"Did you mean {spellings[close[0]]!r}?" if close else ""
 
 
 def shortened(value: object, limit: int = 60) -> str:

@@ -75,6 +75,9 @@ def test_several_seeds_and_their_spread(trained: Path, english: list[str], tiny_
     spread = json.loads(done.stdout)["accuracy"]
     assert len(spread["seeds"]) == 2
     assert spread["mean"] == pytest.approx(sum(spread["seeds"]) / 2)
+    best = spread["seeds"].index(max(spread["seeds"]))
+    assert json.loads((tmp_path / "m" / "bertkit.json").read_text())["provenance"]["kept_seed"] == best
+    assert f"seed {best + 1} of 2 is kept" in done.stderr
 
 
 def test_a_tagger_that_learned_nothing_is_not_passed_over(tiny_folder: Path, tmp_path: Path):
@@ -153,6 +156,18 @@ def test_answers_replace_a_file_only_if_told_to(trained: Path, tmp_path: Path):
     done = bertkit_command("predict", trained / "model", tmp_path / "a.txt", "-o", tmp_path)
     assert done.returncode == 2
     assert "is a folder" in done.stderr
+
+
+def test_answers_never_replace_what_is_read(trained: Path, tmp_path: Path):
+    source, link = tmp_path / "a.txt.part", tmp_path / "link.txt"
+    source.write_text("good value\nbad import\n")
+    link.symlink_to(source)
+    for out in (source, link, tmp_path / "a.txt"):  # answers on their way are in a.txt.part
+        done = bertkit_command("predict", trained / "model", source, "-o", out, "--overwrite")
+        assert done.returncode == 3
+        assert "is the input, and the answers would take its place. Choose another --out." in done.stderr
+        assert source.read_text() == "good value\nbad import\n"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.txt.part", "link.txt"]
 
 
 def test_half_of_another_work_is_not_gone_on_with(trained: Path, tmp_path: Path):

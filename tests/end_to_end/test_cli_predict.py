@@ -31,6 +31,7 @@ from bertkit.text.tokenizer import Tokenizer
 TASKS: dict[str, Task[Any]] = {
     "classify": Classify(classes=("neg", "pos"), max_length=48, pairs=False),
     "strict": Classify(classes=("neg", "pos"), max_length=48, pairs=False, long="error"),
+    "pairs": Classify(classes=("neg", "pos"), max_length=48, pairs=True),
     "regress": Regress(max_length=48, pairs=False),
     "tag": Tag(tags=("O", "B-LOC", "I-LOC"), max_length=48),
     "qa": Qa(max_length=48),
@@ -162,6 +163,8 @@ def test_a_model_that_chooses_answers_on_the_command_line(models: Path):
         ("choice", ("--ending", "c"), "--ending with 0 --text"),
         ("classify", ("-t", "a", "--ending", "b", "--ending", "c"), "--ending with a model for classify"),
         ("classify", ("-t", "a", "--question", "b"), "--question with a model for classify"),
+        ("classify", ("-t", "a", "--pair", "b"), "the model reads one text, and there is a --pair too. Leave it out."),
+        ("pairs", ("-t", "a"), "the model reads two texts at once, and there is no --pair. Give one to each --text."),
         ("qa", ("-t", "a"), "--text without a question"),
         ("qa", ("-t", "a", "--question", "b", "--question", "c"), "2 --question for 1 --text"),
         ("qa", ("-t", "a", "--question", "b", "--pair", "c"), "more than one of --pair, --question and --ending"),

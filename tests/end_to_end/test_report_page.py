@@ -9,7 +9,9 @@ import pytest
 selenium = pytest.importorskip("selenium", reason="selenium is not installed")
 from selenium.webdriver.common.by import By  # noqa: E402
 
+from bertkit.report.fit_page import FitFacts, fit_page  # noqa: E402
 from bertkit.report.page import write_report  # noqa: E402
+from bertkit.tasks.task import Mistake  # noqa: E402
 from runs import make_run  # noqa: E402
 
 
@@ -128,3 +130,28 @@ def test_nothing_in_a_text_runs_or_loads(browser, tmp_path):
     assert sideways(browser) <= 0, "long words are broken"
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+@pytest.mark.parametrize("on_a_phone", [False, True])
+def test_short_words_beside_long_texts_are_not_broken(browser, tmp_path: Path, on_a_phone: bool):
+    mistakes = [Mistake("a long text " * 30, "Norway", "Denmark", 0.1, "reviews.csv, line 31")]
+    epochs = [{"epoch": 1, "loss": 1.1121, "accuracy": 0.5, "f1_macro": 0.4, "f1_micro": 0.5, "matthews": 0.25}]
+    facts = FitFacts(
+        "m", "classify", "accuracy", {"accuracy": 0.5}, (0.4, 0.6), (9, 9), epochs=epochs, mistakes=mistakes
+    )
+    (tmp_path / "report.html").write_bytes(fit_page(facts))
+    if on_a_phone:
+        phone(browser)
+    browser.get((tmp_path / "report.html").as_uri())
+    lines = browser.execute_script(
+        """return Object.fromEntries([...document.querySelectorAll("tbody td")].map(cell => {
+          const range = document.createRange();
+          range.selectNodeContents(cell);
+          return [cell.textContent, new Set([...range.getClientRects()].map(box => box.top)).size];
+        }))"""
+    )
+    wide = sideways(browser)
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    short = ("Norway", "Denmark", "10%", "1.1121", "0.2500")
+    assert {words: lines[words] for words in short} == dict.fromkeys(short, 1)
+    assert wide == 0, "the table moves in its own place"

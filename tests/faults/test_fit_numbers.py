@@ -58,9 +58,12 @@ def test_of_several_seeds_one_that_diverges_is_left_out_and_said(
     monkeypatch.setattr(finetuning, "fit", diverging_at_first)
     done = finetune(tmp_path, tiny_folder, "classify", "--seeds", 2, "--epochs", 1)
     assert done.exit_code == 0, done.output
-    assert "seed 0 is left out: after epoch 1 the weights are not finite" in done.stderr
+    assert "seed 1 of 2 is left out: after epoch 1 the weights are not finite" in done.stderr
     manifest = json.loads((tmp_path / "model/bertkit.json").read_text())
     assert len(manifest["provenance"]["scores_of_seeds"]) == 1
+    assert manifest["provenance"]["kept_seed"] == 1
+    assert "seed 2 of 2 is kept, the random seed 1" in done.stderr
+    assert "seed 2 of 2 is kept, the random seed 1" in (tmp_path / "model/report.html").read_text()
 
 
 def test_a_fault_in_the_report_does_not_lose_what_was_fitted(

@@ -49,6 +49,26 @@ def test_choices_are_read_with_and_without_a_header(tmp_path: Path):
     assert examples[0][2:] == (("old.", "cold."), 1), "the last columns may be empty"
 
 
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({}, "the beginning is 'sent1', the endings are 'ending0', 'ending1', the right one is 'label'"),
+        ({"text": "sent2"}, "the endings are 'ending0', 'ending1', the right one is 'label'"),
+        ({"text": "sent2", "endings": "ending1,ending0"}, "the right one is 'label'"),
+        ({"text": "sent1", "endings": "ending0,ending1", "label": "label"}, None),
+    ],
+)
+def test_every_part_that_was_guessed_is_said(tmp_path: Path, named: dict[str, str], said: str | None):
+    content = "sent1\tsent2\tending0\tending1\tlabel\nHe is\tIt is\told.\tcold.\t1\n"
+    told = [f"{tmp_path / 'a.tsv'}: taken for granted that {said}"] if said else []
+    assert choice_file(tmp_path, content, names=named)[1] == told
+    _, notes = choice_file(tmp_path, content, names={"text": "sent1"}, labelled=False)
+    assert notes[0].endswith("taken for granted that the endings are 'ending0', 'ending1'")
+    _, notes = choice_file(tmp_path, content, remembered={"text": "sent2"}, names={"label": "label"})
+    assert notes[0].endswith("as in training, text is 'sent2'")
+    assert notes[1].endswith("taken for granted that the endings are 'ending0', 'ending1'")
+
+
 def test_endings_are_counted_as_the_training_data_counts_them(tokenizer: Tokenizer):
     endings = ("old.", "cold.")
     train = [ChoiceExample("train, line 1", "He is", endings, 1), ChoiceExample("train, line 2", "He is", endings, 2)]

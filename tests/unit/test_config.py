@@ -6,7 +6,7 @@ import pytest
 from transformers import BertConfig as TheirConfig
 
 from bertkit.config import BertConfig
-from bertkit.errors import ConfigError
+from bertkit.errors import ConfigError, nearest
 from bertkit.interop.huggingface import config_from_huggingface, config_to_huggingface
 from bertkit.model.presets import bert_large
 
@@ -19,6 +19,9 @@ def test_json_there_and_back():
 def test_an_unknown_key_names_the_nearest():
     with pytest.raises(ConfigError, match=r"unknown key 'hiden_size'.*'hidden_size'\?"):
         BertConfig.from_json({"hiden_size": 3})
+    assert nearest("SENTENCE", ["id", "Sentence"]) == "Did you mean 'Sentence'?"
+    assert nearest("sentnece", ["ID", "SENTENCE"]) == "Did you mean 'SENTENCE'?"
+    assert nearest("sentence", ["ID", "LABEL"]) == ""
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,22 @@ def test_the_page_shows_all_and_runs_nothing():
     assert "row 5" in page
 
 
+def test_the_page_says_which_epoch_is_kept():
+    page = fit_page(facts_of(60, 6, 0.6, 0.9, 0.8)).decode()
+    assert "<th>1</th>" in page
+    assert "<th>2 (kept)</th>" in page
+    assert page.count("(kept)") == 1
+
+
+def test_settings_are_numbers_that_can_be_read():
+    settings = {
+        "rate": 0.0007348469228349535, "chosen": 2e-05, "decay": 0.9999, "beta": 0.999, "size": 12345.678901, "two": 2.0
+    }  # fmt: skip
+    page = fit_page(replace(facts_of(60, 6, 0.6), settings={"fit": settings})).decode()
+    for shown in ("0.000735", "2e-05", "0.9999", "0.999", "12345.7", "2.0"):
+        assert f"<td>{shown}</td>" in page, shown
+
+
 def test_an_epoch_may_lack_what_another_has():
     """A tagger that finds places in one epoch and none in the next."""
     facts = facts_of(60, 6, 0.6)

@@ -244,7 +244,7 @@ def test_bytes_read_add_up_to_what_is_on_the_disk(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", b"one\nt\xffo\n", r"a\.txt, line 2: byte 0xff at column 2 is not UTF-8.*iconv"),
+        ("a.txt", b"one\nt\xffo\n", r"a\.txt, line 2: byte 0xff at column 2 is not UTF-8.*--encoding.*iconv"),
         ("a.txt", b"one\n\n", r"line 2: empty text.*--allow-empty"),
         ("a.jsonl", b'{"text": "one"}\n{"text"', "line 2: not valid JSON"),
         ("a.jsonl", b"[1]\n", "line 1: an array where a JSON object is expected"),

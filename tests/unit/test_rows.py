@@ -186,6 +186,37 @@ def test_a_score_is_guessed_among_numbers_only(tmp_path: Path):
         read(tmp_path, "text,score\na,1\nb,1e300\n", task=Regress)
 
 
+def test_a_column_that_may_be_a_second_text_is_said_not_to_be_read(tmp_path: Path):
+    rows = [f"the text number {n},it is followed by {n},id-{n:030},two words,{n % 2}" for n in range(20)]
+    content = "\n".join(["a_text,b_text,id,source,label", *rows])
+    told = f"{tmp_path / 'a.csv'}: 'b_text' is not read; if it is a second text, name it with --pair-column"
+    for named in ({"text": "a_text"}, {"text": "a_text", "label": "label"}):
+        examples, notes = read(tmp_path, content, names=named)
+        assert notes[-1] == told
+        assert examples[0].pair is None
+    examples, notes = read(tmp_path, content, names={"text": "a_text", "pair": "b_text"})
+    assert examples[0].pair == "it is followed by 0"
+    for quiet in (notes, read(tmp_path, content, remembered={"text": "a_text"})[1]):
+        assert not any("is not read" in note for note in quiet)
+    one = content.replace("b_text", "comment").replace("it is followed by", "ok")
+    assert not any("is not read" in note for note in read(tmp_path, one, names={"text": "a_text"})[1])
+    chinese = "a,b,label\n" + "".join(f"我们喜欢学习{n},苹果公司发布了{n},{n % 2}\n" for n in range(20))
+    assert "'b' is not read" in read(tmp_path, chinese, names={"text": "a"})[1][-1]
+
+
+def test_labels_that_look_like_several_are_said():
+    def remarks(*labels: str, **options: bool) -> list[str]:
+        return Classify.for_examples([TextExample("", "x", None, label) for label in labels], **options).remarks
+
+    (told,) = remarks("war", "sport", "money|war", "sport|war")
+    assert told.startswith(
+        "2 of 4 labels are joined from others, such as 'money|war', and count as labels of their own"
+    )
+    assert "--multi-label" in told
+    assert remarks("war", "sport", "money|war", "sport|war", multi_label=True) == []
+    assert remarks("a|b", "c|d", "e") == remarks("a", "a|b", "c") == [], "the sign may mean anything"
+
+
 def test_odd_labels_and_texts_are_said(tmp_path: Path):
     _, notes = read(tmp_path, "text,label\na<br />b,Pos\nb,pos\nc,neg\n")
     assert any("1 texts have HTML in them, such as '<br />'" in note for note in notes)
@@ -260,7 +291,9 @@ def test_scores_must_be_numbers(tmp_path: Path):
 def test_labels_of_any_type(tmp_path: Path):
     lines = [{"text": "a", "label": value} for value in (1, 1.0, "1", True, "yes", 2.5)]
     examples, _ = read(tmp_path, "".join(json.dumps(line) + "\n" for line in lines), "a.jsonl")
-    assert [example.right for example in examples] == ["1", "1", "1", "true", "yes", "2.5"]
+    assert [example.right for example in examples] == ["1", "1", "1", "True", "yes", "2.5"]
+    with pytest.raises(InputError, match="line 2: the label is missing"):
+        read(tmp_path, '{"text": "a", "label": "x"}\n{"text": "b", "label": null}\n', "a.jsonl")
 
 
 def test_an_unknown_delimiter_is_refused(tmp_path: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -50,6 +51,42 @@ def test_families_stay_together():
         split(examples[:20], 0.2, 0, family=lambda _: "one")
 
 
+@pytest.mark.parametrize("kinds", [None, ONE_LABEL.kinds])
+def test_examples_of_one_content_stay_together(kinds: Any):
+    alike = [TextExample(str(n), f"text {n // 3}", None, str(n // 6 % 2)) for n in range(120)]
+    train, dev = split(alike, 0.2, 0, kinds=kinds, same=Classify.content)
+    assert len(dev) == 24
+    assert in_both(train, dev, Classify.content) == 0
+    assert in_both(*split(alike, 0.2, 0, kinds=kinds), Classify.content) > 0, "what it would be without"
+    assert sorted([*train, *dev], key=lambda example: int(example.place)) == alike
+    different = [example._replace(text=example.place) for example in alike]
+    kept = split(different, 0.2, 0, kinds=kinds, same=Classify.content)
+    assert kept == split(different, 0.2, 0, kinds=kinds)
+    often = [*alike[::3], *(alike[0]._replace(place=str(n)) for n in range(200, 260))]
+    for seed in range(5):
+        train, dev = split(often, 0.2, seed, kinds=kinds, same=Classify.content)
+        assert 6 <= len(dev) <= 12, "the text that is there sixty times is learned from"
+    with pytest.raises(InputError, match="all examples are the same"):
+        split([alike[0]] * 20, 0.2, 0, kinds=kinds, same=Classify.content)
+
+
+def test_a_label_that_has_one_text_stays_in_training():
+    examples = [TextExample(str(n), f"text {n}", None, str(n % 2)) for n in range(40)]
+    examples += [TextExample(str(n), "another text", None, "2") for n in range(40, 43)]
+    for seed in range(5):
+        train, dev = split(examples, 0.2, seed, kinds=ONE_LABEL.kinds, same=Classify.content)
+        assert [example.right for example in train].count("2") == 3
+        assert 7 <= len(dev) <= 8
+    with pytest.raises(InputError, match="so many examples are the same"):
+        split(
+            [example._replace(text=example.right) for example in examples],
+            0.2,
+            0,
+            kinds=ONE_LABEL.kinds,
+            same=Classify.content,
+        )
+
+
 @given(st.lists(st.sets(st.sampled_from("abcdefgh"), max_size=4), min_size=10, max_size=60), st.integers(0, 3))
 def test_no_label_is_held_out_whole(labels: list[set[str]], seed: int):
     examples = [TextExample(str(n), "x", None, tuple(sorted(its))) for n, its in enumerate(labels)]
@@ -73,9 +110,11 @@ def test_several_labels_have_about_their_share_each():
     assert all(abs(there[name] - 16.5) <= 5 for name in names), "each is in a third of 495"
 
 
-def held_out(folder: Path, rows: list[str], **options: bool) -> list[str]:
+def held_out(folder: Path, rows: list[str], twice: int = 0, **options: bool) -> list[str]:
+    """The first texts may be there twice."""
     train = folder / "train.csv"
-    train.write_text("text,label\n" + "".join(f"text {n},{row}\n" for n, row in enumerate(rows)))
+    texts = [f"text {n % twice if n < 2 * twice else n}" for n in range(len(rows))]
+    train.write_text("text,label\n" + "".join(f"{text},{row}\n" for text, row in zip(texts, rows, strict=True)))
     notes: list[str] = []
     read_examples(FinetuneRequest(task="classify", train=str(train), start="", options=options), 64, notes)
     return [note for note in notes if "held out" in note]
@@ -86,6 +125,8 @@ def test_the_note_says_how_it_was_split(tmp_path: Path):
     assert one.endswith("4 of 40 examples are held out, each label with its share")
     (rare,) = held_out(tmp_path, [f"c{n // 2}" for n in range(40)])
     assert rare.endswith("4 of 40 examples are held out, labels by their share: 16 of 20 are too rare to have one")
+    (twice,) = held_out(tmp_path, ["a", "b"] * 20, twice=4)
+    assert twice.endswith("its share, what is there twice on one side")
     (several,) = held_out(tmp_path, ["a|b", "b|c", "a", "c"] * 20, multi_label=True)
     assert several.endswith("examples are held out, each label with about its share")
 

@@ -46,12 +46,12 @@ def convert(
         raise UsageError(f"--to is {to!r}", f"It can be one of: bertkit, {', '.join(ARCHITECTURES)}.")
     shard_bytes = None if shard_size is None else _bytes(shard_size)
 
-    from bertkit.files import refuse_existing, sha256_of
-    from bertkit.interop.folder import ModelFolder
+    from bertkit.files import sha256_of
+    from bertkit.interop.folder import ModelFolder, require_place
     from bertkit.interop.hub import find_folder
     from bertkit.interop.safetensors_files import weight_files
 
-    refuse_existing(out, overwrite=overwrite)
+    require_place(out, overwrite=overwrite, read=[model])
     folder = ModelFolder(find_folder(model), ignore_config_keys=ignore_config_key or ())
     tokenizer = folder.tokenizer()
 

@@ -42,13 +42,12 @@ def export(
     bertkit predict fast-model reviews.csv --runtime onnx-int8
     """
     from bertkit.corpus.reading.readers import read_texts
-    from bertkit.files import refuse_existing
-    from bertkit.interop.folder import ModelFolder
+    from bertkit.interop.folder import ModelFolder, require_place
     from bertkit.interop.hub import find_folder
 
     if to != "onnx":
         raise UsageError(f"--to is {to!r}", "It can be onnx.")
-    refuse_existing(out, overwrite=overwrite)
+    require_place(out, overwrite=overwrite, read=[model, *([] if check is None else [check])])
     texts = None if check is None else list(islice(read_texts(check, field=field), MOST_TEXTS))
     if texts is not None and not texts:
         raise InputError(f"{check} has no texts")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bertkit.cli.options import given_texts
 from bertkit.errors import UsageError
+
+if TYPE_CHECKING:
+    from bertkit.tasks.task import Task
 
 
 def check_given(
@@ -26,18 +29,24 @@ def check_given(
 
 
 def inputs_of(
-    task: str, texts: Sequence[str], pairs: Sequence[str], questions: Sequence[str], endings: Sequence[str]
+    task: Task[Any], texts: Sequence[str], pairs: Sequence[str], questions: Sequence[str], endings: Sequence[str]
 ) -> list[Any]:
     """As a model for `task` takes them."""
+    from bertkit.tasks.text_task import TextTask
+
     for name, beside, owner in (("--question", questions, "qa"), ("--ending", endings, "choice")):
-        if beside and task != owner:
-            raise UsageError(f"{name} with a model for {task}", f"It is for {owner}.")
-    if task == "choice":
+        if beside and task.name != owner:
+            raise UsageError(f"{name} with a model for {task.name}", f"It is for {owner}.")
+    if task.name == "choice":
         if not endings:
             raise UsageError("a beginning without endings", "Give --text BEGINNING --ending ONE --ending ANOTHER.")
         return [(texts[0], list(endings))]
-    if task == "qa" and not questions and not pairs:
+    if task.name == "qa" and not questions and not pairs:
         raise UsageError("--text without a question", "Give --question QUESTION --text PASSAGE.")
+    if isinstance(task, TextTask) and task.pairs is False and pairs:
+        raise UsageError("the model reads one text, and there is a --pair too", "Leave it out.")
+    if isinstance(task, TextTask) and task.pairs and not pairs:
+        raise UsageError("the model reads two texts at once, and there is no --pair", "Give one to each --text.")
     if questions:
         return list(zip(questions, texts, strict=True))
     return list(zip(texts, pairs, strict=True)) if pairs else list(texts)

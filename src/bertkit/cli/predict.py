@@ -114,7 +114,7 @@ def predict(
     )
     reading = as_in_training(reading, model, ignore_config_key)
     if text:
-        for answer in predictor.stream(inputs_of(predictor.task, *given)):
+        for answer in predictor.stream(inputs_of(predictor.scorer.task, *given)):
             _show(answer)
         tell_of_cuts(predictor)
         return
@@ -148,7 +148,7 @@ def _check(predictor: TaskPredictor, source: str, reading: Reading, out: Path, o
     that predicting does; what was begun has been checked, and a stream can be read only once."""
     from bertkit.inference.prediction_files import part_of, refuse
 
-    refuse(out, overwrite=overwrite)
+    refuse(out, overwrite=overwrite, source=source)
     if source == "-" or part_of(out).exists():
         return
     task = predictor.scorer.task

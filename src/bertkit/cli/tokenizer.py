@@ -15,6 +15,7 @@ from bertkit.cli.tokenizer_shared import (
     Field,
     Folder,
     Inputs,
+    files_of,
     open_tokenizer,
     print_quality,
     status,
@@ -65,14 +66,16 @@ def train(
     bertkit tokenizer train a.jsonl b.csv --family roberta --vocab-size 32000 -o tokenizer
     bertkit tokenizer train notes.txt --cased --special [ENT] --word electroencephalography -o tokenizer
     """
-    from bertkit.files import atomic_folder, refuse_existing, to_json
+    from bertkit.files import atomic_folder, to_json
+    from bertkit.interop.folder import require_place
     from bertkit.text.quality import measure
     from bertkit.text.recipe import VocabularyRecipe
     from bertkit.text.sample import draw_sample
     from bertkit.text.train import train as learn
 
     given_texts([*(special or []), *(word or [])])
-    refuse_existing(out, overwrite=overwrite)
+    read = [*files_of(inputs, file_format, encoding), *([] if words_file is None else [str(words_file)])]
+    require_place(out, overwrite=overwrite, read=read)
     recipe = VocabularyRecipe(
         family,
         vocab_size=vocab_size,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bertkit.cli.options import Encoding, Format, Overwrite, emit, for_people, note
-from bertkit.cli.tokenizer_shared import Documents, Field, Folder, Inputs, open_tokenizer, status, texts_of
+from bertkit.cli.tokenizer_shared import Documents, Field, Folder, Inputs, files_of, open_tokenizer, status, texts_of
 
 if TYPE_CHECKING:
     from bertkit.text.quality import Quality
@@ -40,16 +40,17 @@ def extend(
     bertkit tokenizer extend MODEL a.jsonl b.csv --add 5000 --min-count 20 -o tokenizer
     """
     from bertkit.errors import UsageError
-    from bertkit.files import atomic_folder, refuse_existing, to_json
+    from bertkit.files import atomic_folder, to_json
+    from bertkit.interop.folder import require_place
     from bertkit.text.extend import extend_vocabulary, require_extendable
     from bertkit.text.quality import measure
     from bertkit.text.sample import draw_sample
 
     if out.resolve() == Path(folder).resolve():
         raise UsageError(f"{out} is the folder to read, and would be replaced by a tokenizer", "Choose another place.")
-    refuse_existing(out, overwrite=overwrite)
     old = open_tokenizer(folder)
     require_extendable(old)
+    require_place(out, overwrite=overwrite, read=[folder, *files_of(inputs, file_format, encoding)])
     sample = draw_sample(
         texts_of(inputs, field, documents, file_format, encoding, "reading"), limit_bytes=sample_mb * 2**20
     )

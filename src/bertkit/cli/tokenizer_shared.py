@@ -31,6 +31,13 @@ def open_tokenizer(folder: str) -> Tokenizer:
     return Tokenizer.open(find_folder(folder))
 
 
+def files_of(inputs: list[str], file_format: str | None, encoding: str) -> list[str]:
+    """The files that the inputs name."""
+    from bertkit.corpus.reading.readers import find_sources
+
+    return [source.path for source in find_sources(inputs, format=file_format, encoding=encoding)[0]]
+
+
 def texts_of(
     inputs: list[str], field: str | None, documents: str, file_format: str | None, encoding: str, title: str
 ) -> Iterator[str]:

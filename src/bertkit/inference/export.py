@@ -15,10 +15,10 @@ from torch import Tensor
 import bertkit
 from bertkit.corpus.documentation import documentation
 from bertkit.errors import NumbersError, UsageError
-from bertkit.files import atomic_folder, refuse_existing, write_hashes
+from bertkit.files import atomic_folder, write_hashes
 from bertkit.inference.batching import batches
 from bertkit.inference.runtime import FILES, WEIGHTS, OnnxRuntime, require_onnxruntime, weights_hash
-from bertkit.interop.folder import FORMAT, MANIFEST, ModelFolder
+from bertkit.interop.folder import FORMAT, MANIFEST, ModelFolder, require_place
 from bertkit.model.bert import Bert
 from bertkit.model.fine_tuned import FineTuned
 from bertkit.model.inputs import Inputs, lay_out
@@ -73,7 +73,7 @@ def export(
     `texts` are what the graph is checked on, else sentences of Python's documentation and some in Chinese.
     """
     require_onnx()
-    refuse_existing(out, overwrite=overwrite)
+    require_place(out, overwrite=overwrite, read=[folder.path])
     tokenizer = folder.tokenizer()
     model = _model_of(folder)
     from bertkit.interop.onnx_graph import graph_of, require_exportable

@@ -65,7 +65,11 @@ class PredictionFile:
             yield len(some)
 
 
-def refuse(out: Path, *, overwrite: bool) -> None:
+def refuse(out: Path, *, overwrite: bool, source: str = "-") -> None:
+    """`source` is what is read, or - for standard input; it is never written over."""
+    for written in (out, part_of(out), part_of(out, ".json")):
+        if source != "-" and written.exists() and Path(source).exists() and written.samefile(source):
+            raise WriteError(f"{written} is the input, and the answers would take its place", "Choose another --out.")
     if out.is_dir() or (out.exists() and not overwrite):
         what = "is a folder" if out.is_dir() else "exists"
         raise WriteError(f"{out} {what}", "Choose another --out, or replace a file with --overwrite.")

@@ -9,14 +9,14 @@ Nothing here imports torch, so that `bertkit info` answers at once; weights.py r
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertkit.config import GPTS, BertConfig
-from bertkit.errors import ModelFolderError, shortened
-from bertkit.files import read_json, sha256_of
+from bertkit.errors import ModelFolderError, WriteError, shortened
+from bertkit.files import read_json, refuse_existing, sha256_of
 from bertkit.interop.families import class_for, family_of, suffix_of
 from bertkit.interop.families.names import OTHER_HEADS, HuggingFaceFamily
 from bertkit.interop.huggingface import config_from_huggingface
@@ -218,6 +218,36 @@ def task_for(family: HuggingFaceFamily, architecture: str) -> str:
     if "rtd" in family.classes.get(suffix, ()):  # it tells replaced tokens, and guesses none
         return "embed"
     return TASKS.get(suffix, architecture)
+
+
+SIGNS = (MANIFEST, "config.json", "tokenizer.json", "vocab.txt")
+"""A folder with none of these is no model's and no tokenizer's."""
+
+
+def require_place(out: Path, *, overwrite: bool, read: Iterable[str | Path] = ()) -> None:
+    """Refuse to write a model or tokenizer folder where there is something already; with `overwrite`, only where more
+    would be lost than a model or a tokenizer. `read` is what the new one is made from."""
+    refuse_existing(out, overwrite=overwrite)
+    place = out.resolve()
+    files = {file.relative_to(place).as_posix() for file in place.rglob("*") if not file.is_dir()}
+    files = {name for name in files if Path(name).name != ".DS_Store"}
+    if not files:
+        return
+    remedy = "Move it, or choose another place."
+    for each in read:
+        if place in Path(each).resolve().parents:
+            raise WriteError(f"{out} is to be replaced, and {each} lies in it", remedy)
+    if not files & set(SIGNS):
+        raise WriteError(f"{out} has no model in it, so it is not replaced", "Choose another place.")
+    if MANIFEST not in files:
+        return
+    listed = read_json(place / MANIFEST, WriteError).get("files")
+    if not isinstance(listed, dict):
+        raise WriteError(f"{out / MANIFEST} lists no files, so the folder is not replaced", remedy)
+    if others := sorted(files - listed.keys() - {MANIFEST}):
+        raise WriteError(
+            f"{out} is to be replaced, and has {others[0]} in it, which bertkit did not write with the model", remedy
+        )
 
 
 def _is_inside(name: str) -> bool:

@@ -59,6 +59,8 @@ def _plain(key: str, value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, int) and "seed" not in key:
         return f"{value:,}"
+    if isinstance(value, float) and len(str(value)) > 8:  # computed, not chosen
+        return f"{value:.3g}" if abs(value) < 1 else f"{value:.6g}"
     if isinstance(value, list):
         return ", ".join(_plain(key, item) for item in value) or "none"
     return "–" if value is None or value == {} else str(value)

@@ -39,6 +39,8 @@ class FitFacts:
     """Learned from, and measured on."""
     baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     epochs: Sequence[Mapping[str, float]] = ()
+    kept_epoch: int | None = None
+    """After which the model was as it is now."""
     seeds: Sequence[float] = ()
     confusion: tuple[Sequence[str], npt.NDArray[np.int64]] | None = None
     """Classes, and a matrix with a row for each that is right."""
@@ -77,7 +79,7 @@ def fit_page(facts: FitFacts) -> bytes:
         element("p", facts.caution, class_="quiet") if facts.caution else Markup(),
         card("What to try next", *(element("p", line) for line in facts.advice)),
         card("What it must beat", _compared(facts)),
-        card("Epochs", _epochs(facts.epochs)),
+        card("Epochs", _epochs(facts.epochs, facts.kept_epoch)),
         card("Where it errs", _confusion(facts), _numbered(facts)),
         card("The worst mistakes", *_mistakes(facts.mistakes)),
         card("Worth knowing", *(element("p", line) for line in facts.notes)),
@@ -96,14 +98,17 @@ def _tile(name: str, value: str, note: str = "") -> Markup:
     )
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Markup:
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]], kind: str = "numbers") -> Markup:
+    """Where it is too wide for its place it can be moved; its numbers and words stay whole."""
     if not rows:
         return Markup()
-    return element(
+    table = element(
         "table",
         element("thead", element("tr", *(element("th", name) for name in head))),
         element("tbody", *(element("tr", element("th", row[0]), *(element("td", c) for c in row[1:])) for row in rows)),
+        class_=kind,
     )
+    return element("div", table, class_="wide")
 
 
 def _compared(facts: FitFacts) -> Markup:
@@ -118,12 +123,15 @@ def _compared(facts: FitFacts) -> Markup:
     return _table(["", *map(readable, names)], rows) if len(rows) > 1 else Markup()
 
 
-def _epochs(epochs: Sequence[Mapping[str, float]]) -> Markup:
+def _epochs(epochs: Sequence[Mapping[str, float]], kept: int | None) -> Markup:
     if not epochs:
         return Markup()
     names = [name for name in epochs[-1] if name != "epoch"][:7]
     rows = [
-        [f"{epoch['epoch']:.0f}", *(f"{epoch[name]:.4f}" if name in epoch else "" for name in names)]
+        [
+            f"{epoch['epoch']:.0f}{' (kept)' * (epoch['epoch'] == kept)}",
+            *(f"{epoch[name]:.4f}" if name in epoch else "" for name in names),
+        ]
         for epoch in epochs
     ]
     return _table(["epoch", *map(readable, names)], rows)
@@ -165,7 +173,7 @@ def _mistakes(mistakes: Sequence[Mistake]) -> list[Markup]:
         text = each.text if len(each.text) <= TEXT_SHOWN else each.text[:TEXT_SHOWN] + " …"
         sure = "" if each.sure is None else f"{each.sure:.0%}"
         rows.append([element("bdi", text), element("bdi", each.right), element("bdi", each.said), sure, each.place])
-    return [_table(["", "right", "said", "sure", "where"], rows)] if rows else []
+    return [_table(["", "right", "said", "sure", "where"], rows, "mistakes")] if rows else []
 
 
 def draw_confusion(classes: Sequence[str], matrix: npt.NDArray[np.int64]) -> bytes:

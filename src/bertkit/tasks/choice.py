@@ -209,12 +209,14 @@ def _find_columns(table: Table, rows: Sequence[Row], reading: Reading, notes: li
         raise InputError(
             f"{table.source.name}: no column is plainly the {lacking}", f"{hint} There are: {shown(table.columns)}."
         )
-    if not given:
-        notes.append(
-            f"{table.source.name}{'' if table.header else ' has no header'}: taken for granted that the beginning is"
-            f" {premise!r}, the endings are {', '.join(map(repr, endings))}"
-            + (f", the right one is {right!r}" if reading.labelled else "")
-        )
+    told = {
+        "text": f"the beginning is {premise!r}",
+        "endings": f"the endings are {', '.join(map(repr, endings))}",
+        "label": f"the right one is {right!r}",
+    }
+    if guessed := [told[part] for part in wanted if part not in given]:
+        header = "" if table.header else " has no header"
+        notes.append(f"{table.source.name}{header}: taken for granted that {', '.join(guessed)}")
     found = {"text": premise, "endings": ",".join(endings), "label": right}
     reading.on_columns({part: name for part, name in found.items() if name is not None})
     return _Columns(premise, endings, right if reading.labelled else None)

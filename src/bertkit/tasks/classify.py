@@ -102,6 +102,17 @@ class Classify(TextTask):
         return tuple(_as_labels(example.right, self.multi_label))
 
     @property
+    def remarks(self) -> list[str]:
+        """Of labels that look like several: parts of them are labels too, or parts of other labels."""
+        parts = {label: _as_labels(label, True) for label in self.classes}
+        times = Counter(part for its in parts.values() for part in set(its))
+        joined = [label for label, its in parts.items() if len(its) > 1 and any(times[part] > 1 for part in its)]
+        if self.multi_label or len(joined) < 2:
+            return []
+        some = f"{len(joined):,} of {len(self.classes):,} labels are joined from others, such as {shortened(joined[0])}"
+        return [f"{some}, and count as labels of their own: --multi-label reads them as several"]
+
+    @property
     def main_metric(self) -> str:
         return "f1_micro" if self.multi_label else "accuracy"
 

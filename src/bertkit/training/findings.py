@@ -58,6 +58,7 @@ def findings(
         examples=(len(train), len(dev)),
         baselines=others,
         epochs=[{"epoch": each.number, "loss": each.loss, **each.metrics} for each in fitted.epochs],
+        kept_epoch=fitted.best.number,
         seeds=list(seeds),
         confusion=task.confusion(dev, answers),
         mistakes=mistakes,

@@ -14,10 +14,10 @@ import torch
 from bertkit import device as devices
 from bertkit.config import GPTS
 from bertkit.errors import InputError, TrainingError, UsageError
-from bertkit.files import refuse_existing, sha256_of
+from bertkit.files import sha256_of
 from bertkit.inference.scoring import Scorer
 from bertkit.interop.fine_tuned import save_fine_tuned
-from bertkit.interop.folder import ModelFolder
+from bertkit.interop.folder import ModelFolder, require_place
 from bertkit.interop.hub import find_folder
 from bertkit.interop.weights import load_model
 from bertkit.model.bert import Bert
@@ -133,6 +133,7 @@ def _held_out(
         request.seed,
         kinds=(lambda example: task.kinds(example) or ()) if by_kind else None,
         family=task.family if by_family else None,
+        same=task.content,
         source=request.train,
     )
     how = ", what belongs together on one side" if by_family else ""
@@ -142,6 +143,8 @@ def _held_out(
         how = f", each label with {'about ' if several else ''}its share"
         if missing:
             how = f", labels by their share: {missing:,} of {len(task.labels):,} are too rare to have one"
+    if not by_family and len(set(map(task.content, examples))) < len(examples):
+        how += ", what is there twice on one side"
     notes.append(f"no --dev: {len(dev):,} of {len(examples):,} examples are held out{how}")
     return train, dev
 
@@ -179,7 +182,8 @@ def finetune(
     overwrite: bool = False,
 ) -> FinetuneResult:
     watcher = watcher or FinetuneWatcher()
-    refuse_existing(out, overwrite=overwrite)
+    given = (request.train, request.dev, request.start)
+    require_place(out, overwrite=overwrite, read=[each for each in given if each is not None])
     folder = ModelFolder(find_folder(request.start))
     tokenizer = folder.tokenizer().for_tasks()
     longest = folder.config.max_length
@@ -235,11 +239,14 @@ def finetune(
             if request.seeds == 1:
                 raise
             seeds.diverged.append(problem)
-            notes.append(f"seed {seed} is left out: {problem.problem}")
+            notes.append(f"seed {number + 1} of {request.seeds} is left out: {problem.problem}")
             watcher.said(notes[-1])
             continue
-        seeds.add(fitted.best.metrics[examples.task.main_metric], model, fitted)
-    model, fitted = seeds.best()
+        seeds.add(fitted.best.metrics[examples.task.main_metric], number, model, fitted)
+    kept, model, fitted = seeds.best()
+    if request.seeds > 1:
+        notes.append(f"seed {kept + 1} of {request.seeds} is kept, the random seed {request.seed + kept}")
+        watcher.said(notes[-1])
 
     def save(files: Mapping[str, str | bytes]) -> None:
         save_fine_tuned(
@@ -248,7 +255,7 @@ def finetune(
             examples.task.finished(model),
             tokenizer,
             metrics=fitted.best.metrics,
-            provenance={**provenance, "scores_of_seeds": seeds.scores},
+            provenance={**provenance, "scores_of_seeds": seeds.scores, "kept_seed": request.seed + kept},
             columns=examples.columns,
             files=files,
             overwrite=overwrite,
@@ -287,14 +294,15 @@ class _Seeds:
     def __init__(self) -> None:
         self.scores: list[float] = []
         self.diverged: list[TrainingError] = []
-        self._best: tuple[FineTuned, Fitted] | None = None
+        self._best: tuple[int, FineTuned, Fitted] | None = None
 
-    def add(self, score: float, model: FineTuned, fitted: Fitted) -> None:
+    def add(self, score: float, number: int, model: FineTuned, fitted: Fitted) -> None:
         if not self.scores or score > max(self.scores):
-            self._best = model, fitted
+            self._best = number, model, fitted
         self.scores.append(score)
 
-    def best(self) -> tuple[FineTuned, Fitted]:
+    def best(self) -> tuple[int, FineTuned, Fitted]:
+        """Which one of them it is, counted from 0, and what came of it."""
         if self._best is None:
             raise self.diverged[-1]
         return self._best

@@ -110,7 +110,8 @@ def decoded(line: int, raw: bytes, encoding: str = "utf-8") -> str | Problem:
         line,
         f"byte {raw[at]:#04x} at column {at - line_start + 1} is not UTF-8",
         excerpt(raw, at),
-        "Convert the file, for instance: iconv -f GB18030 -t UTF-8 (or -f LATIN1).",
+        "Name its encoding where a command has --encoding (gb18030, latin-1), or convert the file, for instance:"
+        " iconv -f GB18030 -t UTF-8 (or -f LATIN1).",
     )
 
 

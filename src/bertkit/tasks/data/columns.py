@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -54,6 +55,8 @@ USUAL = {
 }
 """What columns are usually called, whatever the case; the first that is there counts."""
 KNOWN = frozenset(name for names in USUAL.values() for name in names) | {name for pair in PAIRS for name in pair}
+_WORDS = re.compile(r"\w\W* \W*\w|[\u3040-\u9fff]{2}")
+"""Two words, or writing that puts no spaces between them."""
 ALMOST = 0.85
 """How alike a misspelt name is to the right one."""
 
@@ -91,7 +94,10 @@ def find_columns(
         )
     if guessed:
         notes.append(_told(table, guessed))
-    return {**found, **guessed}
+    columns = {**found, **guessed}
+    if "pair" in wanted and "pair" not in columns and (other := _second_text(table, rows, columns)):
+        notes.append(f"{table.source.name}: {other!r} is not read; if it is a second text, name it with --pair-column")
+    return columns
 
 
 def as_in_training(
@@ -203,6 +209,20 @@ def _by_content(missing: Sequence[str], table: Table, rows: Sequence[Row], taken
     if {"text", "pair"} <= found.keys():  # both only guessed: the first is the one that stands first
         found["text"], found["pair"] = sorted((found["text"], found["pair"]), key=table.columns.index)
     return found
+
+
+def _second_text(table: Table, rows: Sequence[Row], columns: Mapping[str, str]) -> str | None:
+    """A column that is not used and looks like text: words, and at least half as much that differs as the text has."""
+    values = {name: [row.values.get(name) for row in rows] for name in table.columns}
+    enough = _weight(values[columns["text"]]) / 2
+    left = [name for name in table.columns if name not in columns.values()]
+    weights = {
+        name: _weight(values[name])
+        for name in left
+        if 2 * sum(_WORDS.search(str(value)) is not None for value in values[name]) > len(rows)
+    }
+    heaviest = max(weights, key=weights.__getitem__, default=None)
+    return heaviest if heaviest is not None and weights[heaviest] >= enough > 0 else None
 
 
 def _as_cell(value: Any) -> str:

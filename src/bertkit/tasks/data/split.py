@@ -24,13 +24,14 @@ def split(
     *,
     kinds: Callable[[E], Collection[Hashable]] | None = None,
     family: Callable[[E], Hashable] | None = None,
+    same: Callable[[E], Hashable] | None = None,
     source: str = "the training data",
 ) -> tuple[list[E], list[E]]:
     """Training and dev examples, each in the order they had. `source` is where they are from, for messages.
 
     With `kinds`, such as the labels of an example, every kind has its share in both, as nearly as its number allows,
     and some of it is always in training. With `family`, such as the passage that a question is about, families stay
-    together.
+    together. With `same`, so do examples for which it gives the same, such as those with one text.
     """
     from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
@@ -38,18 +39,32 @@ def split(
         raise InputError(
             f"{source}: {len(examples)} examples are too few to hold some out", "Give --dev FILE, or more examples."
         )
-    numbers = list(range(len(examples)))
     if family is not None:
         families = {name: number for number, name in enumerate(dict.fromkeys(map(family, examples)))}
         if len(families) < 2:
             raise InputError(f"{source}: all examples belong together, so none can be held out", "Give --dev FILE.")
-        groups = [families[family(example)] for example in examples]
-        parts = GroupShuffleSplit(1, test_size=share, random_state=seed).split(numbers, groups=groups)
+        families_of = [families[family(example)] for example in examples]
+        parts = GroupShuffleSplit(1, test_size=share, random_state=seed).split(families_of, groups=families_of)
         chosen = set(next(parts)[1].tolist())
-    elif kinds is not None:
-        chosen = _by_kinds([tuple(dict.fromkeys(kinds(example))) or (NO_LABEL,) for example in examples], share, seed)
+        return _sides(examples, chosen)
+    alike: dict[Hashable, list[int]] = {}
+    for number, example in enumerate(examples):
+        alike.setdefault(number if same is None else same(example), []).append(number)
+    if len(alike) < 2:
+        raise InputError(f"{source}: all examples are the same, so none can be held out", "Give --dev FILE.")
+    # What is there more often than the dev set is large would make it something else.
+    groups = [its for its in alike.values() if len(its) <= max(1, share * len(examples))]
+    if kinds is not None:
+        kinds_of = [tuple(dict.fromkeys(kinds(example))) or (NO_LABEL,) for example in examples]
+        chosen = _groups_by_kinds(groups, kinds_of, share, seed)
+        chosen = chosen or _groups_by_kinds(list(alike.values()), kinds_of, share, seed)
+        if not chosen and len(alike) < len(examples):
+            raise InputError(
+                f"{source}: so many examples are the same that none can be held out without losing a label",
+                "Give --dev FILE.",
+            )
         if not chosen:
-            found = [kind for example in examples for kind in kinds(example)]
+            found = [kind for its in kinds_of for kind in its]
             once = len(set(found)) == len(found)
             raise InputError(
                 f"{source}: every label is there once, so there is nothing to learn"
@@ -58,8 +73,23 @@ def split(
                 "Is that the right column?" if once else "Give --dev FILE.",
             )
     else:
-        chosen = set(train_test_split(numbers, test_size=share, random_state=seed)[1])
-    return [examples[n] for n in numbers if n not in chosen], [examples[n] for n in sorted(chosen)]
+        groups = groups if len(groups) > 1 else list(alike.values())
+        drawn = train_test_split(range(len(groups)), test_size=share, random_state=seed)[1]
+        chosen = {number for group in drawn for number in groups[group]}
+    return _sides(examples, chosen)
+
+
+def _sides(examples: Sequence[E], chosen: Collection[int]) -> tuple[list[E], list[E]]:
+    train = [example for number, example in enumerate(examples) if number not in chosen]
+    return train, [examples[number] for number in sorted(chosen)]
+
+
+def _groups_by_kinds(
+    groups: Sequence[Sequence[int]], kinds: Sequence[tuple[Hashable, ...]], share: float, seed: int
+) -> set[int]:
+    """The numbers in the groups that are held out; a group has the kinds of all that is in it."""
+    of_groups = [tuple(dict.fromkeys(kind for number in its for kind in kinds[number])) for its in groups]
+    return {number for group in _by_kinds(of_groups, share, seed) for number in groups[group]}
 
 
 def _by_kinds(kinds: Sequence[tuple[Hashable, ...]], share: float, seed: int) -> set[int]:

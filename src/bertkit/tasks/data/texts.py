@@ -130,7 +130,7 @@ def require_pairs(examples: Sequence[TextExample], pairs: bool | None) -> None:
             wanted, there = ("two texts", "one") if pairs else ("one text", "two")
             raise InputError(
                 f"{example.place}: the model reads {wanted} at once, and there is {there}",
-                "Name the columns: the text, and of pairs the second text.",
+                f"Pass {wanted}; of a file, name the columns that hold them.",
             )
 
 
@@ -150,9 +150,12 @@ def text_of(row: Row, column: str) -> str:
 
 
 def label_of(value: Any, place: str) -> str:
-    """A label as text, whatever type it has: 1, 1.0, "1" and "1.0" are one label."""
+    """A label as text, whatever type it has: 1, 1.0, "1" and "1.0" are one label; so are true and "True", which is what
+    data frames write for it."""
+    if value is None:
+        raise InputError(f"{place}: the label is missing", "Remove the row or fill it in.")
     if isinstance(value, bool):
-        return "true" if value else "false"
+        return "True" if value else "False"
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, float) and value != value:
