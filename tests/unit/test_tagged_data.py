@@ -198,7 +198,7 @@ def test_python_values() -> None:
         (b"EU O\nB\xffnn O\n", "a.txt", "line 2: byte 0xff at column 2 is not UTF-8"),
         ('{"words": ["EU", "is"], "tags": ["O"]}', "a.jsonl", "line 1: 2 words, .*'is'.*, and 1 tags"),
         ('{"words": [], "tags": []}', "a.jsonl", "line 1: 'words' has no words"),
-        ('{"words": ["EU"], "tags": [null]}', "a.jsonl", "line 1, word 1: the label is None"),
+        ('{"words": ["EU"], "tags": [null]}', "a.jsonl", "line 1, word 1: the label is missing"),
         ('{"words": ["EU", " "], "tags": ["O", "O"]}', "a.jsonl", "line 1: word 2 of 'words' is empty"),
         ('{"words": ["EU", 3], "tags": ["O", "O"]}', "a.jsonl", "line 1: word 2 of 'words' is 3"),
         ('{"words": 3, "tags": []}', "a.jsonl", "line 1: 'words' is 3.*list of words"),

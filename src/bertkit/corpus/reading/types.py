@@ -110,7 +110,7 @@ def decoded(line: int, raw: bytes, encoding: str = "utf-8") -> str | Problem:
         line,
         f"byte {raw[at]:#04x} at column {at - line_start + 1} is not UTF-8",
         excerpt(raw, at),
-        "Name its encoding where a command has --encoding (gb18030, latin-1), or convert the file, for instance:"
+        "Give --encoding gb18030 (or latin-1) if the command has it, or convert the file, for instance:"
         " iconv -f GB18030 -t UTF-8 (or -f LATIN1).",
     )
 
