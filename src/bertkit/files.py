@@ -118,6 +118,12 @@ def atomic_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
+def refuse_input(path: Path, source: str) -> None:
+    """`source` is what is read, or - for standard input: it is never written over."""
+    if source != "-" and path.exists() and Path(source).exists() and path.samefile(source):
+        raise WriteError(f"{path} is the input, and the answers would take its place", "Choose another --out.")
+
+
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
     """Called before long work too, so that nobody computes for an hour and then learns the place is taken."""
     if path.is_dir():

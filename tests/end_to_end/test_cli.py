@@ -117,6 +117,15 @@ def test_embed_writes_what_python_computes(tiny_folder, encoder, english, tmp_pa
     np.testing.assert_allclose(vectors, encoder.embed(texts, pooling="max"), atol=1e-5)
 
 
+def test_embed_never_writes_over_its_input(tiny_folder, tmp_path):
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text('{"text": "a value"}\n', encoding="utf-8")
+    done = bertkit_command("embed", tiny_folder, texts, "--out", texts)
+    assert done.returncode == 3, done.stderr
+    assert "is the input" in done.stderr
+    assert texts.read_text(encoding="utf-8") == '{"text": "a value"}\n'
+
+
 def test_embed_words_layers_and_stdin(tiny_folder, encoder):
     (row,) = succeeds("embed", tiny_folder, "--level", "word", "--layers", "concat:1..2", stdin="isn't 你好\n".encode())
     assert [word["word"] for word in row["words"]] == ["isn", "'", "t", "你", "好"]

@@ -97,9 +97,11 @@ def embed(
             raise InputError(f"{'standard input' if source == '-' else source} has no texts")
         texts = chain(first, texts)
         if out is not None:
+            from bertkit.files import refuse_input
             from bertkit.inference.vector_files import check_format
 
             check_format(out, words=level == "word")
+            refuse_input(out, source)
         encoder = open_encoder(model, device, precision, threads, ignore_config_key, runtime)
         from bertkit.inference.embedding import RAW_COSINES, Plan, embed_stream
         from bertkit.inference.vector_files import vector_writer

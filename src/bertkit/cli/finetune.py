@@ -197,7 +197,7 @@ def finetune(
     for title, its in facts.baselines.items():
         typer.echo(f"{title:>24}: {main} {its[main]:.4f}")
     if seeds > 1:
-        typer.echo(f"{main} over {seeds} seeds: {mean:.4f} ± {deviation:.4f}; the best is kept")
+        typer.echo(f"{main} over {len(result.of_seeds)} seeds: {mean:.4f} ± {deviation:.4f}; the best is kept")
     for line in (*facts.advice, facts.caution):
         if line:
             typer.echo(line)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from bertkit.errors import InputError, NumbersError, WriteError
-from bertkit.files import atomic_file, explained_write_errors, locked, sync_folder, to_json
+from bertkit.files import atomic_file, explained_write_errors, locked, refuse_input, sync_folder, to_json
 from bertkit.inference.scoring import EXAMPLES_AT_ONCE
 
 
@@ -66,10 +66,9 @@ class PredictionFile:
 
 
 def refuse(out: Path, *, overwrite: bool, source: str = "-") -> None:
-    """`source` is what is read, or - for standard input; it is never written over."""
+    """`source` is what is read, or - for standard input."""
     for written in (out, part_of(out), part_of(out, ".json")):
-        if source != "-" and written.exists() and Path(source).exists() and written.samefile(source):
-            raise WriteError(f"{written} is the input, and the answers would take its place", "Choose another --out.")
+        refuse_input(written, source)
     if out.is_dir() or (out.exists() and not overwrite):
         what = "is a folder" if out.is_dir() else "exists"
         raise WriteError(f"{out} {what}", "Choose another --out, or replace a file with --overwrite.")
