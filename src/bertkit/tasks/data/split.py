@@ -31,7 +31,7 @@ def split(
 
     With `kinds`, such as the labels of an example, every kind has its share in both, as nearly as its number allows,
     and some of it is always in training. With `family`, such as the passage that a question is about, families stay
-    together. With `same`, so do examples for which it gives the same, such as those with one text.
+    together. With `same`, so do examples for which it gives the same, such as those with one text, if it can be.
     """
     from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
@@ -58,11 +58,8 @@ def split(
         kinds_of = [tuple(dict.fromkeys(kinds(example))) or (NO_LABEL,) for example in examples]
         chosen = _groups_by_kinds(groups, kinds_of, share, seed)
         chosen = chosen or _groups_by_kinds(list(alike.values()), kinds_of, share, seed)
-        if not chosen and len(alike) < len(examples):
-            raise InputError(
-                f"{source}: so many examples are the same that none can be held out without losing a label",
-                "Give --dev FILE.",
-            )
+        # So few texts that one label would be lost: then on both sides, which is said of whatever is.
+        chosen = chosen or _groups_by_kinds([[number] for number in range(len(examples))], kinds_of, share, seed)
         if not chosen:
             found = [kind for its in kinds_of for kind in its]
             once = len(set(found)) == len(found)
