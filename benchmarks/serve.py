@@ -19,6 +19,7 @@ import json
 import os
 import random
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -105,9 +106,9 @@ def make_models(folder: Path, place: Path, runtime: str) -> None:
     for name, kind in (("encoder", AutoModel), ("classifier", AutoModelForSequenceClassification)):
         kind.from_pretrained(folder).save_pretrained(place / name)
         AutoTokenizer.from_pretrained(folder).save_pretrained(place / name)
-        for extra in ("modules.json", "1_Pooling"):  # how sentence-transformers keeps what vectors are made of
-            if name == "encoder" and (folder / extra).exists():
-                subprocess.run(["cp", "-r", folder / extra, place / name], check=True)
+        if name == "encoder" and (folder / "modules.json").exists():  # sentence-transformers': what vectors are made of
+            shutil.copy(folder / "modules.json", place / name)
+            shutil.copytree(folder / "1_Pooling", place / name / "1_Pooling")
         if runtime != "torch":
             export(ModelFolder(place / name), place / f"{name}-exported", int8=runtime == "onnx-int8")
 

@@ -44,10 +44,13 @@ class Write:
         prompts: list[str] = [piece.content[0] for piece in pieces]
         listeners: list[Listener] = [piece.content[1] for piece in pieces]
         texts: list[list[dict[str, Any]]] = [[] for _ in pieces]
+
+        def nobody_waits() -> bool:
+            return all(each.gone.is_set() for each in listeners)
+
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that the model became full is in the answer
-            stop = lambda: all(each.gone.is_set() for each in listeners)  # noqa: E731
-            for found in generate(self.encoder, prompts, self.sampling, stop):
+            for found in generate(self.encoder, prompts, self.sampling, nobody_waits):
                 if (hear := listeners[found.prompt].hear) is not None:
                     hear({"text": found.text, **({} if found.whole is None else _ending(found.whole))})
                 if found.whole is not None:
