@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from math import ceil
 from typing import Any, NamedTuple
 
 
@@ -20,8 +21,9 @@ class Reply(NamedTuple):
 
 
 class Asker(asyncio.Protocol):
-    """A client: sends the next request when the last is answered and `every` so many seconds have passed, until it is
-    told to stop."""
+    """A client: sends the next request when the last is answered, or at its next turn, which comes `every` so many
+    seconds, until it is told to stop. Turns are kept whatever was late: counted from the last request, those of many
+    clients would come to lie together wherever something stood still, and stay so."""
 
     def __init__(
         self, requests: list[bytes], first: int, step: int, every: float, replies: list[Reply], began: float
@@ -31,12 +33,13 @@ class Asker(asyncio.Protocol):
         self.stopped = asyncio.get_running_loop().create_future()
         self.stopping = False
         self.buffer = b""
-        self.sent = 0.0
+        self.sent = self.turn = 0.0
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        # Not all at one moment, over and over.
-        asyncio.get_running_loop().call_later(self.every * self.number / self.step, self.ask)
+        wait = self.every * self.number / self.step  # not all at one moment, over and over
+        self.turn = time.perf_counter() + wait
+        asyncio.get_running_loop().call_later(wait, self.ask)
 
     def ask(self) -> None:
         if self.stopping:
@@ -58,9 +61,9 @@ class Asker(asyncio.Protocol):
         self.buffer = b""
         now = time.perf_counter()
         self.replies.append(Reply(int(head[9:12]), self.sent - self.began, now - self.sent))
-        left = self.sent + self.every - now
-        if left > 0 and not self.stopping:
-            asyncio.get_running_loop().call_later(left, self.ask)
+        if self.every and not self.stopping:
+            self.turn += self.every * ceil((now - self.turn) / self.every)
+            asyncio.get_running_loop().call_later(self.turn - now, self.ask)
         else:
             self.ask()
 

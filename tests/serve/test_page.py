@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -86,6 +87,17 @@ def page(browser: Any, server: Server) -> Iterator[Page]:
     yield Page(browser, server)
     assert [entry for entry in browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")] == []
     assert browser.title.endswith("bertkit")
+
+
+@contextmanager
+def page_of_another(browser: Any, *arguments: object, **options: Any) -> Iterator[Page]:
+    """On a server of its own. The page is left before that stops: it asks how the queue is as long as it is open."""
+    with running(*arguments, "--reload", "0", **options) as started:
+        try:
+            yield Page(browser, started)
+        finally:
+            browser.get("about:blank")
+            browser.get_log("browser")
 
 
 def predicted(client: httpx.Client, model: str, inputs: Any) -> Any:
@@ -293,8 +305,8 @@ def test_a_model_that_was_loaded_when_asked_has_its_whole_form_and_its_labels_ar
 ):
     task = Classify(classes=(ATTACK, "good"), max_length=64)
     save_fine_tuned(tmp_path / "late", new_model(tiny, task), task, tokenizer, metrics={}, provenance={})
-    with running(tmp_path / "late", "--lazy", "--reload", "0") as lazy:
-        page = Page(browser, lazy).open()
+    with page_of_another(browser, tmp_path / "late", "--lazy") as page:
+        page.open()
         assert page.texts("#models .about") == ["loads when asked"]
         page.ask(text="a value")
         page.wait(lambda: page.all(".why"))
@@ -422,11 +434,10 @@ def test_nothing_comes_from_elsewhere(page: Page, client: httpx.Client):
 
 
 def test_where_a_token_is_wanted_the_page_asks_for_it(browser: Any, folders: Path):
-    with running(folders / "classify", "--reload", "0", environment={"BERTKIT_TOKEN": "correct-horse"}) as locked:
-        page = Page(browser, locked)
-        browser.get(f"{locked.url}/")
+    with page_of_another(browser, folders / "classify", environment={"BERTKIT_TOKEN": "correct-horse"}) as page:
+        browser.get(f"{page.server.url}/")
         browser.execute_script("localStorage.setItem('bertkit.language', 'en')")
-        browser.get(f"{locked.url}/#classify/classify?text=The+value")
+        browser.get(f"{page.server.url}/#classify/classify?text=The+value")
         browser.refresh()
         page.wait(lambda: page.all("#token"))
         assert page.texts("label") == ["Token"]
@@ -444,4 +455,3 @@ def test_where_a_token_is_wanted_the_page_asks_for_it(browser: Any, folders: Pat
         page.wait_for_answer()
         assert "correct-horse" not in browser.current_url
         assert "correct-horse" not in browser.execute_script("return JSON.stringify(localStorage)")
-        browser.get_log("browser")  # refusals are logged by the browser itself

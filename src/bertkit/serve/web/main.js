@@ -165,4 +165,4 @@ speak(state.remembered("language") ?? (navigator.language.startsWith("zh") ? "zh
 showLanguage();
 showTheme();
 await begin();
-setInterval(look, QUEUE_SECONDS * 1000);
+setInterval(() => { if (!document.hidden) look(); }, QUEUE_SECONDS * 1000);
