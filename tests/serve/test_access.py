@@ -88,6 +88,19 @@ def test_names_and_pages_that_are_allowed_may_ask(guarded: Server):
         assert client.get("/v1/models", headers={"origin": "https://other.example"}).status_code == 403
 
 
+def test_a_page_that_may_ask_hears_why_it_is_refused(guarded: Server):
+    """Without the header its browser would tell it of an error and nothing else."""
+    with guarded.client() as client:
+        refused = client.get("/v1/models", headers={"origin": "https://page.example"})
+        assert refused.status_code == 401
+        assert refused.headers["access-control-allow-origin"] == "https://page.example"
+        assert refused.headers["access-control-expose-headers"] == "retry-after"
+        assert refused.headers["vary"] == "Origin"
+        other = client.get("/v1/models", headers={"origin": "https://other.example"})
+        assert other.status_code == 403
+        assert "access-control-allow-origin" not in other.headers
+
+
 def test_a_browser_that_asks_for_an_allowed_page_whether_it_may_is_told_so(guarded: Server):
     """It asks without the token: it has none to give then."""
     asks = {

@@ -97,6 +97,24 @@ def test_what_nobody_waits_for_is_not_written(writer, beams: int):
     assert operation.compute(operation.prepare(["A class"])) == [{"prompt": "A class", "texts": []}]
 
 
+def test_a_text_that_broke_off_is_not_told_again_from_its_beginning(writer):
+    """What goes wrong in a batch is tried again one by one."""
+    heard: list[dict[str, Any]] = []
+
+    def hear(piece: dict[str, Any]) -> None:
+        heard.append(piece)
+        if len(heard) == 3:
+            raise OSError("the reader's buffer is full")
+
+    operation = Write(writer, Sampling(max_new_tokens=20), Listener(hear))
+    pieces = operation.prepare(["A class"])
+    with pytest.raises(OSError, match="full"):
+        operation.compute(pieces)
+    with pytest.raises(RuntimeError, match="broke off"):
+        operation.compute(pieces)
+    assert len(heard) == 3
+
+
 def test_beams_count_as_what_they_cost(writer):
     alone, several = (
         Write(writer, Sampling(max_new_tokens=50, beams=beams), Listener()).prepare(["A class"])[0].tokens

@@ -23,7 +23,7 @@ from uvicorn.config import STARTUP_FAILURE
 import bertkit
 from bertkit.errors import BertkitError, InputError, UsageError
 from bertkit.serve import compatible, routes
-from bertkit.serve.limits import Activity, Guard
+from bertkit.serve.limits import EXPOSED, Activity, Guard
 from bertkit.serve.metrics import Metrics
 from bertkit.serve.models import Models
 from bertkit.serve.refusals import RefusalError, from_validation, not_ready, unprocessable
@@ -104,6 +104,7 @@ def build(settings: Settings) -> FastAPI:
             allow_origins=list(settings.origins),
             allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type"],
+            expose_headers=list(EXPOSED.values()),
         )
     app.add_middleware(
         Guard, settings=settings, activity=activity, metrics=figures, page=frozenset(PAGE), queue_of=models.queue_of

@@ -14,12 +14,13 @@ from fastapi import APIRouter, Request
 from bertkit.inference.embedding import Floats, Plan
 from bertkit.inference.predictor import TaskPredictor
 from bertkit.serve import schemas
+from bertkit.serve.json_body import JsonRoute
 from bertkit.serve.operations import Embed, Operation, Piece, Predict
 from bertkit.serve.refusals import unprocessable
-from bertkit.serve.routes import PROBLEMS, JsonRoute, answers_of, as_bytes, models_of, vector_bytes
+from bertkit.serve.routes import PROBLEMS, answers_of, as_bytes, models_of, vector_bytes
 
 if TYPE_CHECKING:
-    from bertkit.serve.models import Served
+    from bertkit.serve.served import Served
 
 router = APIRouter(responses=PROBLEMS, route_class=JsonRoute)
 

@@ -12,7 +12,7 @@ import hmac
 import logging
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -38,7 +38,8 @@ HEADERS = (
     (b"content-security-policy", POLICY),
     (b"referrer-policy", b"no-referrer"),
 )
-
+EXPOSED = {"access-control-expose-headers": "retry-after"}
+"""What pages of other servers may read of an answer besides its body."""
 
 AT_ONCE = 2
 """Requests that are looked into in one turn of the event loop."""
@@ -100,7 +101,7 @@ class Guard:
                     await self.turnstile.wait()
                     await self._run(scope, receive, answer, body)
         except RefusalError as refusal:
-            await answer.refuse(refusal, scope, receive)
+            await answer.refuse(refusal, scope, receive, self._for_a_page(scope))
         except _ClientGoneError:
             self.activity.gone += 1
             self.metrics.client_gone()
@@ -156,6 +157,13 @@ class Guard:
             )
             if not same and origin not in self.settings.origins:
                 raise RefusalError(403, "other_origin", "Web pages of other servers may not use this one.")
+
+    def _for_a_page(self, scope: Scope) -> dict[str, str]:
+        """What lets a page of a server that is allowed to ask hear why it gets no answer. (Answers have it from
+        Starlette's middleware, which is further in.)"""
+        asking = {value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"}
+        allowed = asking & set(self.settings.origins)
+        return {"access-control-allow-origin": allowed.pop(), "vary": "Origin", **EXPOSED} if allowed else {}
 
     def _too_large(self) -> RefusalError:
         return RefusalError(413, "too_large", f"A body may have {self.limits.body_bytes:,} bytes.")
@@ -250,8 +258,10 @@ class _Answer:
             message = {**message, "headers": headers}
         await self.send(message)
 
-    async def refuse(self, refusal: RefusalError, scope: Scope, receive: Receive) -> None:
-        await refusal.response()(scope, receive, self)
+    async def refuse(self, refusal: RefusalError, scope: Scope, receive: Receive, headers: Mapping[str, str]) -> None:
+        response = refusal.response()
+        response.headers.update(headers)
+        await response(scope, receive, self)
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -12,23 +12,21 @@ import contextlib
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from bertkit.errors import BertkitError, nearest, shortened
-from bertkit.inference.batching import token_budget
 from bertkit.inference.predictor import Predictor
 from bertkit.inference.runtime import check_runtime, graph_bytes
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.hub import find_folder
-from bertkit.model.few_rows import copied_bytes
 from bertkit.serve.batcher import Batcher
 from bertkit.serve.metrics import Metrics
-from bertkit.serve.operations import Operation, Piece
-from bertkit.serve.refusals import RefusalError, not_ready, unprocessable
+from bertkit.serve.refusals import RefusalError, not_ready
 from bertkit.serve.runtime import open_model
+from bertkit.serve.served import Served
 from bertkit.serve.settings import Settings
 
 log = logging.getLogger("bertkit.serve")
@@ -38,64 +36,6 @@ Signature = tuple[tuple[str, int, int, int], ...]
 OF_A_MODEL = re.compile("/v1/models/([^/]+)/[^/]+")
 OF_THE_DEFAULT = frozenset({"/embed", "/predict"})
 """Routes that ask a model something."""
-
-
-class Served:
-    """A model in memory, its queue and its threads."""
-
-    def __init__(self, name: str, predictor: Predictor, settings: Settings, metrics: Metrics) -> None:
-        import torch
-
-        self.name, self.predictor, self.limits = name, predictor, settings.limits
-        predictor.encoder.name = name  # clients shall not hear what its folder is called
-        self.users = 0
-        encoder = predictor.encoder
-        cores = torch.get_num_threads() if encoder.device.type == "cpu" else 1
-        model = _model_of(predictor)
-        self.bytes = sum(each.numel() * each.element_size() for each in model.parameters()) + copied_bytes(model)
-        self.batcher = Batcher(
-            name,
-            budget=settings.batch_tokens or cores * token_budget(encoder.config, encoder.device.type),
-            wait=settings.wait_seconds,
-            queue=settings.limits.queue,
-            queue_tokens=settings.limits.queue_tokens,
-            threads=cores,
-            metrics=metrics,
-        )
-        self.tokenizing = ThreadPoolExecutor(1, thread_name_prefix=f"tokenize {name}")
-
-    async def answer(
-        self, operation: Operation, values: Sequence[Any], *, short: bool = False
-    ) -> tuple[list[Any], int]:
-        """An answer for each input, and how many tokens they had. `short`: tokenizing them takes less time than handing
-        them to a thread that does it."""
-        with self.batcher.admission(len(values)):
-            try:
-                if short:
-                    pieces = operation.prepare(values)
-                else:
-                    loop = asyncio.get_running_loop()
-                    pieces = await loop.run_in_executor(self.tokenizing, operation.prepare, values)
-                self._check_tokens(pieces)
-            except BaseException:
-                self.batcher.gave_up()
-                raise
-            return await self.batcher.submit(operation, pieces), sum(piece.tokens for piece in pieces)
-
-    def _check_tokens(self, pieces: Sequence[Piece]) -> None:
-        for number, piece in enumerate(pieces, 1):
-            if piece.tokens > self.limits.tokens:
-                raise unprocessable(
-                    f"input {number} has {piece.tokens:,} tokens, and {self.limits.tokens:,} are the most."
-                )
-        if (total := sum(piece.tokens for piece in pieces)) > self.limits.queue_tokens:
-            raise unprocessable(
-                f"The inputs have {total:,} tokens together, and {self.limits.queue_tokens:,} are the most. Send fewer."
-            )
-
-    def close(self) -> None:
-        self.tokenizing.shutdown()
-        self.batcher.close()
 
 
 class Entry:
@@ -175,7 +115,10 @@ class Models:
         """As many as there is memory for, in their order; the others when they are asked for."""
         for entry in self.entries.values():
             used = sum(each.served.bytes for each in self.entries.values() if each.served is not None)
-            if self.settings.memory is None or used + _bytes_of(entry, self.settings) <= self.settings.memory:
+            if (
+                self.settings.memory is None
+                or used + await self._in_loader(self._need_of, entry) <= self.settings.memory
+            ):
                 await self._load(entry)
 
     async def watch(self) -> None:
@@ -213,7 +156,7 @@ class Models:
             async with self._one_load:
                 if entry.served is not None:
                     return entry.served
-                self._make_room(entry)
+                self._make_room(entry, await self._in_loader(self._need_of, entry))
                 entry.loaded = entry.seen = await self._in_loader(_signature, entry.path)
                 return self._put(entry, await self._in_loader(_open_and_try, entry.folder, self.settings))
         except BertkitError:
@@ -227,7 +170,7 @@ class Models:
             async with self._one_load:
                 if entry.served is None:  # unloaded meanwhile: the next request for it loads what is there then
                     return
-                self._make_room(entry)
+                self._make_room(entry, await self._in_loader(self._need_of, entry))
                 predictor = await self._in_loader(_open_and_try, entry.folder, self.settings)
                 old, entry.loaded = entry.served, signature
                 self._put(entry, predictor)
@@ -261,11 +204,10 @@ class Models:
             )
         return need
 
-    def _make_room(self, wanted: Entry) -> None:
+    def _make_room(self, wanted: Entry, need: int) -> None:
         """Beside what is loaded of it already, which goes when the new one has come."""
         if self.settings.memory is None:
             return
-        need = self._need_of(wanted)
         others = [each for each in self.entries.values() if each.served and each is not wanted]
         there = sorted(others, key=lambda each: each.used)
         used = sum(each.served.bytes for each in there if each.served)
@@ -295,11 +237,6 @@ def _open_and_try(folder: str, settings: Settings) -> Predictor:
     predictor = open_model(folder, settings)
     predictor.encoder.embed("1 2 3", pooling="mean", normalize=False, allow_empty=True)
     return predictor
-
-
-def _model_of(predictor: Predictor) -> Any:
-    scorer = getattr(predictor, "scorer", None)
-    return predictor.encoder.model if scorer is None else scorer.model
 
 
 def _bytes_of(entry: Entry, settings: Settings) -> int:

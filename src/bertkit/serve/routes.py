@@ -5,29 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
-from fastapi.routing import APIRoute
-from pydantic_core import from_json
-from starlette.exceptions import HTTPException
 
 from bertkit.inference.embedding import EmbedSettings, Floats, Plan
-from bertkit.inference.generation import Generator
 from bertkit.inference.layer_choice import LayerChoice
 from bertkit.inference.predictor import TaskPredictor
 from bertkit.inference.sampling import Sampling
 from bertkit.serve import schemas
+from bertkit.serve.facts import facts_of
+from bertkit.serve.json_body import JsonRoute
 from bertkit.serve.operations import Attention, Embed, EmbedWords, Explain, FillMask, Operation, Predict
 from bertkit.serve.refusals import RefusalError, unprocessable
 from bertkit.serve.writing import Listener, as_it_comes, writing
-from bertkit.tasks.classify import Classify
 
 if TYPE_CHECKING:
-    from bertkit.serve.models import Entry, Models, Served
+    from bertkit.serve.models import Models
+    from bertkit.serve.served import Served
 
 FEW_CHARACTERS = 1000
 """Of all inputs of a request; more are tokenized in a thread."""
@@ -52,46 +50,6 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         504: "not answered in time",
     }.items()
 }
-
-
-class _JsonRequest(Request):
-    """Bodies are parsed by pydantic's reader, which is quick, and refuses what nests too deep or is no Unicode."""
-
-    async def json(self) -> Any:
-        try:
-            found = from_json(await self.body(), allow_inf_nan=False)
-        except ValueError as problem:
-            why = f"half of a surrogate pair is no text ({problem})" if "hex escape" in str(problem) else problem
-            raise HTTPException(400, f"The body is not JSON: {why}.") from None
-        most = models_of(self).settings.limits.values
-        if has_more_values(found, most):
-            raise HTTPException(413, f"A body may have {most:,} values: texts, numbers, lists and keys.")
-        return found
-
-
-def has_more_values(found: Any, most: int) -> bool:
-    """Counted no further than that."""
-    left, waiting = most, [found]
-    while waiting:
-        inner = waiting.pop()
-        left -= len(inner) if isinstance(inner, list | dict) else 0
-        if left < 0:
-            return True
-        if isinstance(inner, list | dict):
-            waiting += (
-                each for each in (inner.values() if isinstance(inner, dict) else inner) if isinstance(each, list | dict)
-            )
-    return False
-
-
-class JsonRoute(APIRoute):
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def handle_json(request: Request) -> Response:
-            return await handle(_JsonRequest(request.scope, request.receive))
-
-        return handle_json
 
 
 router = APIRouter(prefix="/v1", responses=PROBLEMS, route_class=JsonRoute)
@@ -172,52 +130,13 @@ def vector_bytes(vector: Floats) -> bytes:
 @router.get("/models", response_model=schemas.ModelList, summary="The models that are served")
 async def list_models(request: Request) -> Any:
     models = models_of(request)
-    return {"object": "list", "data": [_facts(each, models) for each in models.entries.values()]}
+    return {"object": "list", "data": [facts_of(each, models) for each in models.entries.values()]}
 
 
 @router.get("/models/{name}", response_model=schemas.ModelFacts, summary="One of them")
 async def one_model(request: Request, name: str) -> Any:
     models = models_of(request)
-    return _facts(models.entry(name), models)
-
-
-def _facts(entry: Entry, models: Models) -> dict[str, Any]:
-    served = entry.served
-    facts: dict[str, Any] = {
-        "id": entry.name,
-        "object": "model",
-        "owned_by": "bertkit",
-        "created": 0,
-        "task": entry.task,
-        "state": entry.state,
-        "default": entry.name == models.settings.default,
-        "operations": ["embed", "attention"],
-        "labels": None,
-        "max_length": None,
-        "mask": None,
-        "layers": None,
-        "heads": None,
-        "queue": 0 if served is None else served.batcher.admitted,
-        "reload_refused": bool(entry.refused),
-    }
-    if served is not None:
-        predictor, encoder = served.predictor, served.predictor.encoder
-        facts |= {
-            "max_length": encoder.max_length,
-            "layers": encoder.config.num_hidden_layers,
-            "heads": encoder.config.num_attention_heads,
-        }
-        if isinstance(predictor, TaskPredictor):
-            explains = ["explain"] if isinstance(predictor.scorer.task, Classify) else []
-            facts["operations"] = ["predict", *facts["operations"], *explains]
-            facts["labels"] = list(predictor.scorer.task.labels) or None
-            facts["max_length"] = predictor.scorer.task.max_length
-        elif isinstance(predictor, Generator):
-            facts["operations"] = ["generate", *facts["operations"]]
-        elif encoder.model.mlm is not None:
-            facts["operations"] = ["fill-mask", *facts["operations"]]
-            facts["mask"] = encoder.tokenizer.specials["mask"]
-    return facts
+    return facts_of(models.entry(name), models)
 
 
 @router.post("/models/{name}/predict", response_model=schemas.Answers, summary="What a fine-tuned model says of inputs")

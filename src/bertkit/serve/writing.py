@@ -14,7 +14,7 @@ from bertkit.serve.operations import Piece
 from bertkit.serve.refusals import unprocessable
 
 if TYPE_CHECKING:
-    from bertkit.serve.models import Served
+    from bertkit.serve.served import Served
 
 
 class Listener:
@@ -22,6 +22,8 @@ class Listener:
 
     def __init__(self, hear: Callable[[dict[str, Any]], None] | None = None) -> None:
         self.hear = hear
+        self.begun = False
+        """It has heard something."""
         self.gone = threading.Event()
 
 
@@ -44,6 +46,8 @@ class Write:
         prompts: list[str] = [piece.content[0] for piece in pieces]
         listeners: list[Listener] = [piece.content[1] for piece in pieces]
         texts: list[list[dict[str, Any]]] = [[] for _ in pieces]
+        if any(each.begun for each in listeners):  # what went wrong in a batch is tried again one by one
+            raise RuntimeError("a text broke off, and its beginning shall not be told twice")
 
         def nobody_waits() -> bool:
             return all(each.gone.is_set() for each in listeners)
@@ -51,8 +55,10 @@ class Write:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that the model became full is in the answer
             for found in generate(self.encoder, prompts, self.sampling, nobody_waits):
-                if (hear := listeners[found.prompt].hear) is not None:
-                    hear({"text": found.text, **({} if found.whole is None else _ending(found.whole))})
+                listener = listeners[found.prompt]
+                if listener.hear is not None:
+                    listener.begun = True
+                    listener.hear({"text": found.text, **({} if found.whole is None else _ending(found.whole))})
                 if found.whole is not None:
                     texts[found.prompt].append({"text": found.whole.text, **_ending(found.whole)})
         return [{"prompt": prompt, "texts": its} for prompt, its in zip(prompts, texts, strict=True)]
