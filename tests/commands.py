@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pty
 import subprocess
 import sys
 
@@ -10,3 +13,18 @@ def bertkit_command(*arguments: object, stdin: bytes = b"") -> subprocess.Comple
     command = [sys.executable, "-m", "bertkit", *map(str, arguments)]
     done = subprocess.run(command, input=stdin, capture_output=True, timeout=120)
     return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def on_a_terminal(*arguments: object) -> str:
+    """What a person sees on stdout."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "bertkit", *map(str, arguments)]
+    shown = b""
+    with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env={**os.environ, "TERM": "dumb"}) as run:
+        os.close(slave)
+        with contextlib.suppress(OSError):  # how Linux says that the other end is closed
+            while chunk := os.read(master, 4096):
+                shown += chunk
+    os.close(master)
+    assert run.returncode == 0
+    return shown.decode()

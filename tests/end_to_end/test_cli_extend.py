@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_cli_tokenizer import on_a_terminal
 from transformers import BertForPreTraining, BertTokenizerFast
 
 from bertkit import CorpusFolder, load_encoder
@@ -23,7 +22,7 @@ from bertkit.text.recipe import VocabularyRecipe
 from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train
-from commands import bertkit_command
+from commands import bertkit_command, on_a_terminal
 from corpora import lines_of
 
 ROOT = Path(__file__).parents[2]
@@ -174,7 +173,7 @@ def test_the_new_words_are_shown_as_one_piece(bigger):
 
 
 def test_people_see_the_words_and_the_figures_before_and_after(done, tiny_folder, texts, tmp_path):
-    shown = on_a_terminal("extend", tiny_folder, texts, "-o", tmp_path / "out", "--add", 60)
+    shown = on_a_terminal("tokenizer", "extend", tiny_folder, texts, "-o", tmp_path / "out", "--add", 60)
     record = done[1]
     assert f"{record['vocabulary']:,} pieces, {len(record['added'])} of them new" in shown
     assert ", ".join(record["added"][:5]) in shown

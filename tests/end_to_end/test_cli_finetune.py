@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import bertkit
-from commands import bertkit_command
+from commands import bertkit_command, on_a_terminal
 
 QUICK = ("--epochs", 4, "--batch", 8, "--learning-rate", "2e-3", "--max-length", 48, "--threads", 1)
 
@@ -57,11 +57,23 @@ def test_it_is_evaluated_and_predicts(trained: Path, english: list[str], tmp_pat
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["examples"] == 30
     assert json.loads(done.stdout)["metrics"]["accuracy"] > 0.9
+    confusion = json.loads(done.stdout)["confusion"]
+    assert confusion["labels"] == ["bad", "good"]
+    assert [sum(row) for row in confusion["rows"]] == [15, 15]
+    assert confusion["rows"][0][0] + confusion["rows"][1][1] == 30 * json.loads(done.stdout)["metrics"]["accuracy"]
     done = bertkit_command("predict", trained / "model", test)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert [answer["label"] for answer in answers[:4]] == ["good", "bad", "good", "bad"]
     done = bertkit_command("predict", trained / "model", stdin=b"good value: one\nbad import: two\n")
     assert [json.loads(line)["label"] for line in done.stdout.splitlines()] == ["good", "bad"]
+
+
+def test_who_evaluates_sees_what_was_taken_for_what(trained: Path, english: list[str], tmp_path: Path):
+    shown = on_a_terminal("evaluate", trained / "model", table(tmp_path / "test.tsv", english, 30, first=100))
+    head, *rows = shown.splitlines()[-3:]
+    assert head.split() == ["right", "↓", "said", "→", "bad", "good"]
+    assert [row.split()[0] for row in rows] == ["bad", "good"]
+    assert sum(int(each) for row in rows for each in row.split()[1:]) == 30
 
 
 def test_several_seeds_and_their_spread(trained: Path, english: list[str], tiny_folder: Path, tmp_path: Path):

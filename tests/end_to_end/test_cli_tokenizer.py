@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bertkit.text.tokenizer import Tokenizer
-from commands import bertkit_command
+from commands import bertkit_command, on_a_terminal
 
 
 def run(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
@@ -24,21 +21,6 @@ def records(*arguments: object, stdin: bytes = b"") -> list[dict]:
     done = run(*arguments, stdin=stdin)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def on_a_terminal(*arguments: object) -> str:
-    """What a person sees on stdout."""
-    master, slave = pty.openpty()
-    command = [sys.executable, "-m", "bertkit", "tokenizer", *map(str, arguments)]
-    shown = b""
-    with subprocess.Popen(command, stdout=slave, stderr=subprocess.DEVNULL, env={**os.environ, "TERM": "dumb"}) as run:
-        os.close(slave)
-        with contextlib.suppress(OSError):  # how Linux says that the other end is closed
-            while chunk := os.read(master, 4096):
-                shown += chunk
-    os.close(master)
-    assert run.returncode == 0
-    return shown.decode()
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +87,7 @@ def test_show_gives_pieces_ids_and_characters(trained):
 
 
 def test_show_is_a_table_for_people(trained):
-    lines = [line.split() for line in on_a_terminal("show", trained, "The Widget").splitlines()]
+    lines = [line.split() for line in on_a_terminal("tokenizer", "show", trained, "The Widget").splitlines()]
     number = str(Tokenizer.open(trained).backend.token_to_id("widget"))
     assert lines[0] == ["piece", "id", "start", "end", "characters"]
     assert ["[CLS]", "2"] in lines
@@ -120,13 +102,13 @@ def test_report_measures_on_any_text(trained, texts):
     (record,) = records("report", trained, texts)
     assert record["words"] > 50_000
     assert 1 < record["pieces_per_word"] < 2
-    shown = on_a_terminal("report", trained, texts)
+    shown = on_a_terminal("tokenizer", "report", trained, texts)
     assert f"{record['pieces_per_word']:.3f}" in shown
     assert f"{record['unused']:,} of" in shown
 
 
 def test_train_tells_people_how_good_it_is(texts, tmp_path):
-    shown = on_a_terminal("train", texts, "-o", tmp_path / "out", "--vocab-size", 1000)
+    shown = on_a_terminal("tokenizer", "train", texts, "-o", tmp_path / "out", "--vocab-size", 1000)
     assert "1,000 pieces" in shown
     assert "held out" in shown
     assert "pieces per word" in shown

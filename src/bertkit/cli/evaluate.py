@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
+import numpy as np
+import numpy.typing as npt
 import typer
 
 from bertkit.cli.options import Device, Encoding, IgnoreKeys, Model, Precision, Runtime, Threads, emit, for_people
@@ -20,6 +23,9 @@ from bertkit.cli.reading_tables import (
 )
 from bertkit.cli.task_options import Columns, Delimiter, Long, NoAnswer, TaskFormat
 from bertkit.errors import InputError
+
+LABELS_SHOWN = 12
+"""More columns than that are not for a terminal; the JSON has them all."""
 
 
 def evaluate(
@@ -49,7 +55,7 @@ def evaluate(
 
     Columns that are not named are those of the training data, where the file has them; else they are guessed, and that
     is said. For qa, a model may say that there is no answer if some questions of the file have none, unless
-    --always-answer.
+    --always-answer. Of a classifier it also shows how often each label was taken for each.
 
     \b
     bertkit evaluate MODEL test.csv
@@ -81,11 +87,30 @@ def evaluate(
     if not examples:
         raise InputError(f"{source} has no examples")
     task.check(examples)
-    metrics = task.metrics(examples, predictor.scorer.answer(examples))
+    answers = predictor.scorer.answer(examples)
+    metrics, confusion = task.metrics(examples, answers), task.confusion(examples, answers)
     tell_of_cuts(predictor)
     if not for_people():
-        cut = predictor.scorer.cut
-        emit({"examples": len(examples), "metrics": metrics, **({"cut": cut} if cut else {})})
+        found: dict[str, Any] = {"examples": len(examples), "metrics": metrics}
+        if confusion is not None:
+            found["confusion"] = {"labels": list(confusion[0]), "rows": confusion[1].tolist()}
+        emit(found | ({"cut": predictor.scorer.cut} if predictor.scorer.cut else {}))
         return
     for name, value in metrics.items():
         typer.echo(f"{name:>12}  {value:.4f}")
+    if confusion is not None and len(confusion[0]) <= LABELS_SHOWN:
+        _show(*confusion)
+
+
+def _show(labels: Sequence[str], matrix: npt.NDArray[np.int64]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text as Cell
+
+    table = Table("right ↓  said →", box=None, padding=(0, 1))
+    for label in labels:
+        table.add_column(Cell(label), justify="right")
+    for number, (label, counts) in enumerate(zip(labels, matrix.tolist(), strict=True)):
+        cells = [Cell(f"{count:,}", "bold" if each == number else "") for each, count in enumerate(counts)]
+        table.add_row(Cell(label), *cells)
+    Console().print(table)

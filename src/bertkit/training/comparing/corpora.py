@@ -110,6 +110,7 @@ class Corpora:
         return Tokenizer.open(folder) if folder.is_dir() else None
 
     def _train(self, family: Family, sample: Sample, progress: Progress) -> Tokenizer:
+        self.said(f"{family.title}: learning a vocabulary" + (", for minutes" if family.kind == "unigram" else ""))
         with progress.working(f"learning a vocabulary for {family.title}"):
             tokenizer, notes = train(sample, self.asked.vocabulary(family))
         for note in notes:
