@@ -7,12 +7,36 @@ import os
 import pty
 import subprocess
 import sys
+import tempfile
+import threading
+
+from forked import forker
+
+SECONDS = 120
 
 
 def bertkit_command(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "bertkit", *map(str, arguments)]
-    done = subprocess.run(command, input=stdin, capture_output=True, timeout=120)
-    return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+    if (ready := forker()) is None:
+        done = subprocess.run(command, input=stdin, capture_output=True, timeout=SECONDS)
+        return subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
+    reader, writer = os.pipe()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        giving = threading.Thread(target=_give, args=(writer, stdin))
+        giving.start()
+        try:
+            code = ready.run([str(each) for each in arguments], [reader, out.fileno(), errors.fileno()], SECONDS)
+        finally:
+            os.close(reader)
+            giving.join()
+        out.seek(0)
+        errors.seek(0)
+        return subprocess.CompletedProcess(command, code, out.read().decode(), errors.read().decode())
+
+
+def _give(writer: int, content: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), os.fdopen(writer, "wb") as pipe:
+        pipe.write(content)
 
 
 def on_a_terminal(*arguments: object) -> str:

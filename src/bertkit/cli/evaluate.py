@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import numpy.typing as npt
 import typer
 
 from bertkit.cli.options import Device, Encoding, IgnoreKeys, Model, Precision, Runtime, Threads, emit, for_people
@@ -23,6 +21,10 @@ from bertkit.cli.reading_tables import (
 )
 from bertkit.cli.task_options import Columns, Delimiter, Long, NoAnswer, TaskFormat
 from bertkit.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 LABELS_SHOWN = 12
 """More columns than that are not for a terminal; the JSON has them all."""
