@@ -41,15 +41,29 @@ class Forker:
 
     def run(self, arguments: list[str], files: list[int], seconds: float) -> int:
         """The exit code. `files` are its input, output and errors."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
-            line.connect(self.address)
-            line.settimeout(seconds)
-            socket.send_fds(line, [json.dumps({"arguments": arguments, "folder": str(Path.cwd())}).encode()], files)
-            try:
-                told = line.recv(MOST_BYTES)
-            except TimeoutError:
-                raise subprocess.TimeoutExpired(arguments, seconds) from None
-        return int(told)
+        return run(self.address, arguments, files, seconds)
+
+    @functools.cached_property
+    def folder(self) -> Path:
+        """Where a program `bertkit` lies that does the same: for a shell's PATH."""
+        folder = Path(self.place.name) / "bin"
+        folder.mkdir()
+        code = f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\nfrom forked import run\n"
+        code += f"sys.exit(run({self.address!r}, sys.argv[1:], [0, 1, 2], 600))\n"
+        (folder / "bertkit").write_text(f"#!{sys.executable} -SE\n{code}")
+        (folder / "bertkit").chmod(0o755)
+        return folder
+
+
+def run(address: str, arguments: list[str], files: list[int], seconds: float) -> int:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
+        line.connect(address)
+        line.settimeout(seconds)
+        socket.send_fds(line, [json.dumps({"arguments": arguments, "folder": str(Path.cwd())}).encode()], files)
+        try:
+            return int(line.recv(MOST_BYTES))
+        except TimeoutError:
+            raise subprocess.TimeoutExpired(arguments, seconds) from None
 
 
 def environment() -> dict[str, str]:

@@ -14,6 +14,7 @@ import pytest
 
 from commands import bertkit_command
 from corpora import lines_of
+from forked import started
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,8 +33,10 @@ def place(tmp_path: Path, tiny_folder: Path, english: list[str]) -> Path:
 
 
 def run_commands(page: str, place: Path) -> int:
+    """Those of README.md by the program that is installed."""
     commands = [line for block in blocks("bash", page) for line in block.splitlines()]
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    programs = Path(sys.executable).parent if page == "README.md" else started().folder
+    environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     for command in commands:
         done = subprocess.run(command, shell=True, cwd=place, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, f"{command}\n{done.stderr}"
