@@ -116,6 +116,20 @@ def test_a_model_goes_on_with_what_it_knows(shards: Path, tmp_path: Path, pretra
     assert second[-2] < second[0] + 0.05, "and nothing of it is lost"
 
 
+def test_a_model_that_learned_from_left_to_right_goes_on_with_both_sides(shards: Path, tmp_path: Path, pretrained):
+    """The next words teach faster than hidden ones at first."""
+    pretrained(shards, "--steps", 3, "--no-nsp", "--left-to-right", "--out", tmp_path / "one", *TINY)
+    options = [option for option in TINY if option not in ("--model", "bert-tiny")]
+    start = ("--from", tmp_path / "one" / "model")
+    _, said = pretrained(shards, *start, "--steps", 2, "--out", tmp_path / "both", *options)
+    assert "has learned from left to right; from now on each token sees both sides" in said
+    assert json.loads((tmp_path / "both" / "model" / "config.json").read_text())["is_decoder"] is False
+    texts = ["The first of them.", "Another value is returned."]
+    for name, sees in (("one", False), ("both", True)):
+        first, second = load_encoder(tmp_path / name / "model").embed(texts, pooling="cls")
+        assert bool(abs(first - second).max() > 1e-4) is sees, "[CLS] comes first"
+
+
 def validations(run: Path) -> list[float]:
     """The last but one has as many samples as those before, the last has more."""
     records = map(json.loads, (run / "log.jsonl").read_text().splitlines())

@@ -53,13 +53,19 @@ def starting_model(
             f" pieces, {fitted.unknown:,} of unknown pieces"
         )
     old = fitted.model
-    if old.config.is_decoder != recipe.left_to_right:
-        direction = "left-to-right" if old.config.is_decoder else "bidirectional"
-        raise UsageError(
-            f"{start_from} is a {direction} model",
-            "Add --left-to-right --no-nsp." if old.config.is_decoder else "Leave out --left-to-right.",
+    if recipe.left_to_right and not old.config.is_decoder:
+        raise UsageError(f"{start_from} is a bidirectional model", "Leave out --left-to-right.")
+    if old.config.is_decoder and not recipe.left_to_right:
+        notes.append(
+            f"{start_from} has learned from left to right; from now on each token sees both sides (to go on as before:"
+            " --left-to-right --no-nsp)"
         )
-    config = replace(old.config, hidden_dropout_prob=recipe.dropout, attention_probs_dropout_prob=recipe.dropout)
+    config = replace(
+        old.config,
+        is_decoder=recipe.left_to_right,
+        hidden_dropout_prob=recipe.dropout,
+        attention_probs_dropout_prob=recipe.dropout,
+    )
     torch.manual_seed(seed)
     model = Bert(config, pooler=recipe.nsp, nsp=recipe.nsp, tied=old.tied)
     known = old.state_dict()
