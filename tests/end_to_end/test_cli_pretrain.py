@@ -117,7 +117,6 @@ def test_a_model_goes_on_with_what_it_knows(shards: Path, tmp_path: Path, pretra
 
 
 def test_a_model_that_learned_from_left_to_right_goes_on_with_both_sides(shards: Path, tmp_path: Path, pretrained):
-    """The next words teach faster than hidden ones at first."""
     pretrained(shards, "--steps", 3, "--no-nsp", "--left-to-right", "--out", tmp_path / "one", *TINY)
     options = [option for option in TINY if option not in ("--model", "bert-tiny")]
     start = ("--from", tmp_path / "one" / "model")
