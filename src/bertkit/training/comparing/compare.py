@@ -27,7 +27,7 @@ from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.preparing.progress import Progress
 from bertkit.device import Machine
 from bertkit.errors import BertkitError, InterruptionError, TrainingError, WriteError
-from bertkit.files import atomic_file, locked, read_json, sha256_of, to_json
+from bertkit.files import atomic_file, locked, read_json, to_json
 from bertkit.report.comparison import write_comparison
 from bertkit.training.comparing.asked import FORMAT, Asked, reads
 from bertkit.training.comparing.children import do_in_child
@@ -64,6 +64,11 @@ class Comparison:
         }
         self.entries = entries(asked)
         self.trials = Trials(asked, out, machine)
+        self.notes += [
+            f"{task.name}: its files have changed since it was scored, so it is fine-tuned for anew"
+            for task in asked.tasks
+            if self.trials.outdated(task, self.entries)
+        ]
         self.problems: dict[str, str] = {}
         """Of contestants that failed, why; by their names."""
         self._require_same()
@@ -118,6 +123,7 @@ class Comparison:
 
     def _fine_tune(self, entry: Entry, signals: Signals) -> None:
         told, cannot, watcher = "", set(), _stopping(self.watcher, signals)
+        self.trials.remember_files(entry)
         for task, seed in list(self.trials.missing(entry)):
             if entry.name in self.problems or task.name in cannot:
                 continue
@@ -165,13 +171,12 @@ class Comparison:
 
     def _task_facts(self, name: str) -> dict[str, Any]:
         task, examples = next(task for task in self.asked.tasks if task.name == name), self.examples[name]
-        files = {"train": task.train, "dev": task.dev or task.train}
         return {
             "name": name,
             "task": task.task,
             "metric": examples.task.main_metric,
             "examples": {"train": len(examples.train), "dev": len(examples.dev)},
-            "files": {part: {"file": file, "sha256": sha256_of(Path(file))} for part, file in files.items()},
+            "files": self.trials.files[self.trials.key(task)],
         }
 
     def _row(self, entry: Entry) -> dict[str, Any]:

@@ -1,0 +1,114 @@
+"""What a comparison makes of its tasks: pretrainings are already there, fine-tuning is real."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertkit import device
+from bertkit.corpus.folder import CorpusFolder
+from bertkit.corpus.preparing.prepare import prepare
+from bertkit.interop.weights import save_model
+from bertkit.model.bert import Bert
+from bertkit.model.presets import bert_tiny
+from bertkit.text.tokenizer import Tokenizer
+from bertkit.training.comparing.asked import Asked
+from bertkit.training.comparing.compare import CompareWatcher, Comparison
+from bertkit.training.comparing.contestants import contestants_of
+from bertkit.training.comparing.tasks import tasks_of
+from corpora import RECIPE, lines_of
+from runs import make_run
+
+OF_A_RUN = {
+    "parameters": 1_000_000,
+    "tokens_per_second": 9600.0,
+    "peak_memory": 700 * 2**20,
+    "steps": 5,
+    "batch": 32,
+    "tokens": 20_000,
+    "seconds": 8.0,
+    "validation": {"loss": 3.2, "mlm_loss": 3.2},
+    "held_out": {},
+}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory, english: list[str], tokenizer: Tokenizer) -> CorpusFolder:
+    place = tmp_path_factory.mktemp("comparing_tasks")
+    text = lines_of(["\n".join(english[i : i + 9]) for i in range(0, 900, 9)], place / "text.jsonl")
+    return prepare([text], tokenizer, place / "shards", RECIPE)
+
+
+class Said(CompareWatcher):
+    def __init__(self) -> None:
+        self.scores: list[tuple[str, int]] = []
+
+    def scored(self, entry: str, task: str, seed: int, metric: str, score: float) -> None:  # noqa: ARG002
+        self.scores.append((task, seed))
+
+
+def comparison(corpus: CorpusFolder, place: Path, models: str, *tasks: str, **more: Any) -> tuple[Comparison, Said]:
+    """With the pretraining of each done, as far as anybody can see: its weights are random."""
+    asked = Asked(
+        inputs=(str(corpus.path),),
+        contestants=tuple(contestants_of(models)),
+        tasks=tuple(tasks_of(tasks)),
+        steps=5,
+        epochs=1,
+        max_length=16,
+        **more,
+    )
+    out, said = place / "out", Said()
+    if not out.exists():
+        out.mkdir()
+        (out / "asked.json").write_text(json.dumps(asked.shared()))
+    for contestant in asked.runs.values():
+        if (run := out / "runs" / contestant.folder).exists():
+            continue
+        make_run(run, nsp=False)
+        (run.parent / f"{run.name}.json").write_text(json.dumps(OF_A_RUN))
+        config = bert_tiny(vocab_size=corpus.tokenizer.vocab_size, is_decoder="left-to-right" in contestant.options)
+        save_model(run / "model", Bert(config, nsp=False), corpus.tokenizer, provenance={})
+    return Comparison(asked, out, device.choose("cpu", threads=1), said), said
+
+
+def rows_in(file: Path, count: int, labels: str = "ab") -> Path:
+    file.write_text("text\tlabel\n" + "".join(f"words {n}\t{labels[n % 2]}\n" for n in range(count)))
+    return file
+
+
+def test_scores_of_files_that_changed_are_not_mixed_with_those_of_others(corpus: CorpusFolder, tmp_path: Path):
+    train, dev = rows_in(tmp_path / "train.tsv", 16), rows_in(tmp_path / "dev.tsv", 8)
+    toy, other = f"toy=classify:{train}:{dev}", f"other=classify:{train}"
+    first, said = comparison(corpus, tmp_path, "bert-tiny", toy, other, seeds=1)
+    first.run()
+    assert said.scores == [("toy", 0), ("other", 0)]
+    rows_in(dev, 8, labels="ba")
+    second, said = comparison(corpus, tmp_path, "bert-tiny", toy, other, seeds=2)
+    changed = "toy: its files have changed since it was scored, so it is fine-tuned for anew"
+    assert [note for note in second.notes if "changed" in note] == [changed]
+    facts = second.run()
+    assert said.scores == [("toy", 0), ("toy", 1), ("other", 1)]
+    assert changed in facts["notes"]
+    kept = facts["contestants"][0]["scores"]["toy"]
+    assert kept["sha256"]["dev"] == facts["tasks"][0]["files"]["dev"]["sha256"]
+    third, _ = comparison(corpus, tmp_path, "bert-tiny", toy, other, seeds=2)
+    assert not [note for note in third.notes if "changed" in note]
+    assert third.left() == ([], 0)
+
+
+def test_scores_that_were_stored_without_hashes_stay_and_get_them(corpus: CorpusFolder, tmp_path: Path):
+    task = f"toy=classify:{rows_in(tmp_path / 'train.tsv', 16)}:{rows_in(tmp_path / 'dev.tsv', 8)}"
+    before, _ = comparison(corpus, tmp_path, "bert-tiny", task, seeds=1)
+    assert before.left() == ([], 1)
+    (tmp_path / "out" / "scores").mkdir()
+    stored = tmp_path / "out" / "scores" / "bert-tiny.json"
+    stored.write_text(json.dumps({before.trials.key(before.asked.tasks[0]): {"scores": {"0": 0.5}}}))
+    assert before.left() == ([], 0)
+    before.trials.remember_files(before.entries[0])
+    rows_in(tmp_path / "dev.tsv", 8, labels="ba")
+    after, _ = comparison(corpus, tmp_path, "bert-tiny", task, seeds=1)
+    assert after.left() == ([], 1)
