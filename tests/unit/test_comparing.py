@@ -117,8 +117,12 @@ def test_the_ablation_is_that_of_the_paper_and_pretrains_four_times_for_five():
     assert [each.lstm for each in five] == [0, 0, 0, PRESETS["bert-tiny"]().hidden_size, 0]
     assert five[2].run == five[3].run
     assert len(settings.runs) == 4
-    with pytest.raises(UsageError, match="It is BERT's"):
-        ablation("albert-tiny")
+
+
+@pytest.mark.parametrize("model", ["albert-tiny", "bert-mini:no-nsp"])
+def test_an_ablation_of_another_family_or_with_options_is_refused(model: str):
+    with pytest.raises(UsageError, match=f"an ablation of {model}. It is BERT's: --model bert-mini"):
+        ablation(model)
 
 
 def test_random_weights_take_part_once_for_each_shape():

@@ -134,8 +134,10 @@ def ablation(model: str) -> list[Contestant]:
     """Those of the BERT paper's sections 5.1 and C.2: what next sentences, seeing both sides, and hiding words behind
     other words than [MASK] are worth. The BiLSTM is as wide as the model, and learned in fine-tuning alone."""
     whole = _contestant(model)
-    if PRESETS[model]().family != "bert" or whole.options:
-        raise UsageError(f"an ablation of {model}", "It is BERT's: --model bert-mini, or another size.")
+    if whole.options or PRESETS[model]().family != "bert":
+        raise UsageError(
+            f"an ablation of {model}", "It is BERT's: --model bert-mini, or another size, without options."
+        )
     one_way = {"no-nsp": "", "left-to-right": ""}
     width = PRESETS[model]().hidden_size
     return [
