@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from bertkit import device
+from bertkit.cli.compare import compare as compare_command
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.preparing.prepare import prepare
+from bertkit.errors import BertkitError, UsageError
 from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
 from bertkit.model.presets import bert_tiny
@@ -112,3 +114,39 @@ def test_scores_that_were_stored_without_hashes_stay_and_get_them(corpus: Corpus
     rows_in(tmp_path / "dev.tsv", 8, labels="ba")
     after, _ = comparison(corpus, tmp_path, "bert-tiny", task, seeds=1)
     assert after.left() == ([], 1)
+
+
+def test_a_task_without_scores_is_in_the_row_and_the_command_fails(
+    corpus: CorpusFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    task = f"toy=classify:{rows_in(tmp_path / 'train.tsv', 16)}:{rows_in(tmp_path / 'dev.tsv', 8)}"
+    models = "bert-tiny,bert-tiny:no-nsp"
+    comparison(corpus, tmp_path, models, task)
+    (tmp_path / "out" / "runs" / "bert-tiny.no-nsp" / "model" / "model.safetensors").unlink()
+    with pytest.raises(BertkitError, match="1 of 2 could not be fine-tuned for all tasks; bert-tiny:no-nsp, toy: "):
+        compare_command(
+            [str(corpus.path)],
+            out=tmp_path / "out",
+            models=models,
+            task=[task],
+            steps=5,
+            seeds=1,
+            epochs=1,
+            max_length=16,
+            device="cpu",
+            threads=1,
+        )
+    there, failed = map(json.loads, capsys.readouterr().out.splitlines())
+    assert "failed_tasks" not in there
+    assert there["toy"]["mean"] >= 0
+    assert "model.safetensors" in failed["failed_tasks"]["toy"]
+    rows = json.loads((tmp_path / "out" / "comparison.json").read_text())["contestants"]
+    assert rows[1]["failed_tasks"] == failed["failed_tasks"]
+
+
+def test_an_lstm_under_sentence_vectors_is_refused_before_anything_is_pretrained(corpus: CorpusFolder, tmp_path: Path):
+    file = tmp_path / "p.tsv"
+    file.write_text("text\tpair\tscore\n" + "".join(f"one {n}\ttwo {n}\t{n % 5}\n" for n in range(16)))
+    models, task = "bert-tiny:no-nsp:left-to-right:lstm=16", f"e=embed:{file}:{file}:score=score"
+    with pytest.raises(UsageError, match=r"lstm=16:.*no-nsp cannot be fine-tuned for e: .* Leave out the task"):
+        comparison(corpus, tmp_path, models, task)

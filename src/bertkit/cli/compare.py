@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bertkit.cli.options import Device, Format, Threads, emit, for_people
-from bertkit.errors import UsageError
+from bertkit.errors import BertkitError, UsageError
 
 if TYPE_CHECKING:
     from bertkit.training.comparing.contestants import Contestant
@@ -80,7 +80,6 @@ def compare(
     OUT/comparison.html has the table, curves and what is fair about it. If it is interrupted, the same command goes on;
     with more models, tasks or seeds it adds to what is there.
     """
-    from bertkit.errors import BertkitError
     from bertkit.training.comparing.asked import Asked
     from bertkit.training.comparing.tasks import tasks_of
 
@@ -126,7 +125,6 @@ def compare(
         for line in comparison.notes:
             display.said(line)
         facts = comparison.run()
-    failed = [row for row in facts["contestants"] if "problem" in row]
     if for_people():
         print_table(facts)
         typer.echo(f"{out / 'comparison.html'}\n{out / 'comparison.md'}")
@@ -135,12 +133,7 @@ def compare(
 
         for record in results(facts):
             emit(record)
-    if failed:
-        why = f"{failed[0]['title']}: {failed[0]['problem'].rstrip('.')}"
-        raise BertkitError(
-            f"{len(failed)} of {len(facts['contestants'])} failed; {why}",
-            "The same command tries again.",
-        )
+    _require_all(facts["contestants"])
 
 
 def _contestants(models: str | None, ablation: str | None, model: str) -> list[Contestant]:
@@ -153,6 +146,18 @@ def _contestants(models: str | None, ablation: str | None, model: str) -> list[C
     if ablation != "bert":
         raise UsageError(f"no ablation is called {ablation!r}", "There is: bert.")
     return contestants.ablation(model)
+
+
+def _require_all(rows: list[dict[str, Any]]) -> None:
+    """The others are compared all the same, but nobody shall take it for the whole."""
+    again = "The same command tries again."
+    if failed := [row for row in rows if "problem" in row]:
+        why = f"{failed[0]['title']}: {failed[0]['problem'].rstrip('.')}"
+        raise BertkitError(f"{len(failed)} of {len(rows)} failed; {why}", again)
+    if failed := [row for row in rows if "failed_tasks" in row]:
+        task, problem = next(iter(failed[0]["failed_tasks"].items()))
+        why = f"{failed[0]['title']}, {task}: {problem.rstrip('.')}"
+        raise BertkitError(f"{len(failed)} of {len(rows)} could not be fine-tuned for all tasks; {why}", again)
 
 
 def _say_plan(parts: dict[str, Any], lines: list[str]) -> None:

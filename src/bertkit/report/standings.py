@@ -177,7 +177,7 @@ def results(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A record for each contestant, for programs."""
     records = []
     for number, row in enumerate(facts["contestants"]):
-        record = {name: row[name] for name in ("name", "title", "random", "problem") if name in row}
+        record = {name: row[name] for name in ("name", "title", "random", "problem", "failed_tasks") if name in row}
         its = row.get("pretraining", {})
         record |= {
             name: its[name] for name in ("parameters", "tokens_per_second", "peak_memory", "tokens") if name in its

@@ -26,7 +26,7 @@ from bertkit import device
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.preparing.progress import Progress
 from bertkit.device import Machine
-from bertkit.errors import BertkitError, InterruptionError, TrainingError, WriteError
+from bertkit.errors import BertkitError, InterruptionError, TrainingError, UsageError, WriteError
 from bertkit.files import atomic_file, locked, read_json, to_json
 from bertkit.report.comparison import write_comparison
 from bertkit.training.comparing.asked import FORMAT, Asked, reads
@@ -71,6 +71,9 @@ class Comparison:
         ]
         self.problems: dict[str, str] = {}
         """Of contestants that failed, why; by their names."""
+        self.without_score: dict[str, dict[str, str]] = {}
+        """Of contestants the tasks that they could not be fine-tuned for, and why; by their names."""
+        self._require_heads()
         self._require_same()
 
     def run(self) -> dict[str, Any]:
@@ -122,7 +125,8 @@ class Comparison:
                     self.problems[entry.name] = str(problem)
 
     def _fine_tune(self, entry: Entry, signals: Signals) -> None:
-        told, cannot, watcher = "", set(), _stopping(self.watcher, signals)
+        told, watcher = "", _stopping(self.watcher, signals)
+        cannot = self.without_score.setdefault(entry.name, {})
         self.trials.remember_files(entry)
         for task, seed in list(self.trials.missing(entry)):
             if entry.name in self.problems or task.name in cannot:
@@ -138,7 +142,7 @@ class Comparison:
             except BertkitError as problem:
                 self._say(f"{entry.called} has no score for {task.name}: {problem}")
                 self.notes.append(f"{entry.called} has no score for {task.name}: {problem}")
-                cannot.add(task.name)
+                cannot[task.name] = str(problem)
                 continue
             self.watcher.scored(entry.called, task.name, seed, examples.task.main_metric, score)
 
@@ -203,7 +207,21 @@ class Comparison:
             for task in self.asked.tasks
             if (key := self.trials.key(task)) in known
         }
+        if failed := self.without_score.get(entry.name):
+            row["failed_tasks"] = failed
         return row if entry.random else {**row, "pretraining": read_json(job.result)}
+
+    def _require_heads(self) -> None:
+        """Every contestant can have the head of every task."""
+        for contestant in self.asked.contestants:
+            for name, examples in self.examples.items():
+                try:
+                    replace(examples.task.shape, lstm=contestant.lstm)
+                except BertkitError as problem:
+                    raise UsageError(
+                        f"{contestant.name} cannot be fine-tuned for {name}: {problem}",
+                        "Leave out the task, or compare --models without lstm.",
+                    ) from None
 
     def _require_same(self) -> None:
         """OUT is new, or holds this comparison."""
