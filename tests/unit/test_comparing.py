@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from bertkit import device
 from bertkit.cli.pretrain import pretrain as pretrain_command
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.preparing.prepare import prepare
-from bertkit.errors import BertkitError, InputError, TrainingError, UsageError, WriteError
+from bertkit.errors import BertkitError, CorpusError, InputError, TrainingError, UsageError, WriteError
 from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
 from bertkit.model.presets import PRESETS, bert_tiny
@@ -83,6 +84,9 @@ def test_every_option_is_one_of_pretrain_or_of_finetune():
         ("electra-tiny:mask-shares=100/0/0", "whose generator fills all of it"),
         ("bert-tiny:generator-size=0.5", "Only ELECTRA has one"),
         ("bert-tiny:length=1024", "sequences of 1024 tokens, and the model has 512 positions"),
+        ("bert-tiny:dropout=5", "bert-tiny:dropout=5: dropout is 5. It is a number from 0 to 0.9"),
+        ("bert-tiny:dropout=nan", "dropout is nan"),
+        ("bert-tiny:dropout=-0.1", "dropout is -0.1"),
         ("bert-tiny:recipe=slow", "no recipe is called 'slow'"),
     ],
 )
@@ -237,6 +241,19 @@ def test_a_corpus_of_another_tokenizer_and_other_files_in_the_way_are_told(corpu
     comparison(models="bert-tiny,bert-mini")
     with pytest.raises(WriteError, match="holds another comparison: its steps is 5, and here it is 6"):
         comparison(steps=6)
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_a_corpus_without_text_to_learn_from_or_to_hold_out_is_refused(
+    corpus: CorpusFolder, tmp_path: Path, split: str
+):
+    shutil.copytree(corpus.path, tmp_path / "shards")
+    manifest = json.loads((tmp_path / "shards" / "corpus.json").read_text())
+    manifest["shards"] = [entry for entry in manifest["shards"] if entry["split"] != split]
+    (tmp_path / "shards" / "corpus.json").write_text(json.dumps(manifest))
+    settings = asked(inputs=(str(tmp_path / "shards"),))
+    with pytest.raises(CorpusError, match=f"has no {split} split. Prepare it again"):
+        Comparison(settings, tmp_path / "out", device.choose("cpu", threads=1), CompareWatcher())
 
 
 def test_a_plan_says_what_is_left_and_writes_nothing(corpus: CorpusFolder, tmp_path: Path):

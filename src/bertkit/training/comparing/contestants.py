@@ -38,6 +38,8 @@ VALUES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 OTHERS = ("recipe", "mask-shares", "lstm")
 OPTIONS = (*FLAGS, *VALUES, *OTHERS)
 FINE_TUNING = ("lstm",)
+MOST_DROPOUT = 0.9
+"""As for `bertkit pretrain`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +130,8 @@ def _require_number(text: str, name: str, value: str) -> None:
         raise UsageError(f"{text}: {name} is {shortened(value)}", f"It is {wanted}.") from None
     if isinstance(number, int) and number < (0 if name == "long-length" else 1):
         raise UsageError(f"{text}: {name} is {number}", "It is at least 1.")
+    if name == "dropout" and not 0 <= float(number) <= MOST_DROPOUT:
+        raise UsageError(f"{text}: dropout is {value}", f"It is a number from 0 to {MOST_DROPOUT}.")
 
 
 def ablation(model: str) -> list[Contestant]:

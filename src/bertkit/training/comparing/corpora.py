@@ -49,7 +49,7 @@ class Corpora:
                         f"{self.given[family].path} and {name} are both for {corpus.tokenizer.family.title}",
                         "Give one corpus for each kind of tokenizer.",
                     )
-                self.given[family] = _with_validation(corpus)
+                self.given[family] = _with_both_splits(corpus, "Prepare it again")
         for name in asked.tokenizers:
             tokenizer = Tokenizer.open(find_folder(name))
             self.tokenizers[tokenizer.family.name] = tokenizer
@@ -102,7 +102,7 @@ class Corpora:
                 workers=device.usable_threads(),
                 progress=progress,
             )
-            made[family.name] = _with_validation(corpus)
+            made[family.name] = _with_both_splits(corpus, "Choose another --out")
         return made
 
     def _trained(self, family: Family) -> Tokenizer | None:
@@ -120,9 +120,12 @@ class Corpora:
         return tokenizer
 
 
-def _with_validation(corpus: CorpusFolder) -> CorpusFolder:
-    if not corpus.shard_names("validation"):
-        raise CorpusError(f"{corpus.path} has no validation split", "Hold out more: --validation 0.05.")
+def _with_both_splits(corpus: CorpusFolder, way_out: str) -> CorpusFolder:
+    for split, amount in (("train", "less"), ("validation", "more")):
+        if not corpus.shard_names(split):
+            raise CorpusError(
+                f"{corpus.path} has no {split} split", f"{way_out}, and hold out {amount}: --validation 0.05."
+            )
     return corpus
 
 
