@@ -79,6 +79,8 @@ def test_every_option_is_one_of_pretrain_or_of_finetune():
         ("bert-tiny:no-nsp:no-nsp", "no-nsp is there twice"),
         ("bert-tiny,bert-mini,bert-tiny", "bert-tiny takes part twice"),
         ("bert-tiny:no-nsp:mask=word,bert-tiny:mask=word:no-nsp", "takes part twice"),
+        ("bert-tiny:dropout=0.1,bert-tiny:dropout=0.10", "dropout=0.10 takes part twice, as bert-tiny:dropout=0.1 too"),
+        ("bert-tiny:mask-shares=80/10/10:batch=8,bert-tiny:batch=08:mask-shares=80.0/10/10", "takes part twice"),
         ("bert-tiny:left-to-right", "a left-to-right model cannot tell next sentences"),
         ("roberta-tiny:left-to-right:no-nsp", "Only bert models can be so"),
         ("electra-tiny:mask-shares=100/0/0", "whose generator fills all of it"),

@@ -53,11 +53,11 @@ class Asked:
             raise UsageError("nobody to compare", "Name models: --models bert-mini,roberta-mini.")
         if "-" in self.inputs:
             raise UsageError("stdin is read once, and each contestant reads the text", "Save it in a file first.")
-        require_different(self.contestants)
         if self.hours is not None and not 0 < self.hours < 24 * 366:
             raise UsageError(f"{60 * self.hours:g} minutes", "Give more than 0, such as --minutes 10.")
         for contestant in self.contestants:
             self._require_positions(contestant)
+        require_different(self.contestants)
         if self.prepared and self.tokenizers:
             raise UsageError(
                 "--tokenizer with a corpus that is prepared", "Leave it out: each corpus has the one it was made with."

@@ -76,6 +76,11 @@ class Contestant:
     def lstm(self) -> int:
         return int(self.options.get("lstm", 0))
 
+    @property
+    def meaning(self) -> tuple[Any, ...]:
+        """What it comes to, however it is spelled."""
+        return self.model, self.recipe, self.lstm, frozenset(self.change().items())
+
     def change(self) -> dict[str, Any]:
         """Its differences from a recipe, as a request has them."""
         changes: dict[str, Any] = {}
@@ -154,14 +159,15 @@ def ablation(model: str) -> list[Contestant]:
 
 
 def require_different(contestants: Sequence[Contestant]) -> None:
-    seen: dict[str, str] = {}
+    seen: dict[tuple[Any, ...], Contestant] = {}
     for contestant in contestants:
-        if contestant.name in seen:
+        if first := seen.get(contestant.meaning):
+            as_what = "" if first.name == contestant.name else f", as {first.called} too"
             raise UsageError(
-                f"{contestant.called} takes part twice",
+                f"{contestant.called} takes part twice{as_what}",
                 "Leave one out, or give it another option; chance is judged by --seeds.",
             )
-        seen[contestant.name] = contestant.called
+        seen[contestant.meaning] = contestant
 
 
 def as_file_name(name: str) -> str:
