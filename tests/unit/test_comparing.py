@@ -377,10 +377,20 @@ def test_the_pages_are_whole_and_nothing_in_them_is_markup_of_the_user(tmp_path:
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_pretraining_whose_process_is_killed_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("what_it_does", "told"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended by signal 9"),
+        ("1 / 0", "its process ended with 1, for a reason that it printed above"),
+        ("print('[]'); raise SystemExit(7)", "its process ended with 7"),
+    ],
+)
+def test_a_pretraining_whose_process_is_killed_or_breaks_is_told_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what_it_does: str, told: str
+):
     settings = asked()
     job = Job(request=settings.request(settings.contestants[0], tmp_path), run=tmp_path / "runs" / "a", length=64)
-    killed = (sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    monkeypatch.setattr("bertkit.training.comparing.children.COMMAND", killed)
-    with Signals() as signals, pytest.raises(TrainingError, match="ended by signal 9"):
+    ending = (sys.executable, "-c", what_it_does)
+    monkeypatch.setattr("bertkit.training.comparing.children.COMMAND", ending)
+    with Signals() as signals, pytest.raises(TrainingError, match=told):
         do_in_child(job, device.choose("cpu", threads=1), signals)

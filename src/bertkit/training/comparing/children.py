@@ -58,7 +58,8 @@ def _problem(code: int, answer: str) -> BertkitError:
         return TrainingError(f"its process was ended by signal {-code}", "If that was for memory, take less: batch=16.")
     try:
         said: dict[str, Any] = json.loads(answer.splitlines()[-1])
-    except (IndexError, ValueError):
-        raise RuntimeError(f"a pretraining ended with {code}, and what it printed says why") from None
+        problem, remedy = said["problem"], said["remedy"]
+    except (IndexError, KeyError, TypeError, ValueError):  # a fault of ours in it: its traceback is on the screen
+        return TrainingError(f"its process ended with {code}, for a reason that it printed above")
     kind = UsageError if code == UsageError.exit_code else TrainingError
-    return kind(said["problem"], said["remedy"])
+    return kind(problem, remedy)
