@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from bertkit import device
 from bertkit.cli.pretrain import pretrain as pretrain_command
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.preparing.prepare import prepare
+from bertkit.corpus.preparing.progress import Progress
 from bertkit.errors import BertkitError, CorpusError, InputError, TrainingError, UsageError, WriteError
 from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
@@ -32,7 +34,7 @@ from bertkit.training.comparing.asked import Asked
 from bertkit.training.comparing.children import do_in_child
 from bertkit.training.comparing.compare import CompareWatcher, Comparison
 from bertkit.training.comparing.contestants import OPTIONS, ablation, contestants_of
-from bertkit.training.comparing.corpora import byte_lengths, bytes_per_token
+from bertkit.training.comparing.corpora import Corpora, byte_lengths, bytes_per_token
 from bertkit.training.comparing.job import Job, peak_memory
 from bertkit.training.comparing.plan import plan, plan_lines
 from bertkit.training.comparing.tasks import cut, task_of, tasks_of
@@ -243,6 +245,23 @@ def test_a_corpus_of_another_tokenizer_and_other_files_in_the_way_are_told(corpu
     comparison(models="bert-tiny,bert-mini")
     with pytest.raises(WriteError, match="holds another comparison: its steps is 5, and here it is 6"):
         comparison(steps=6)
+
+
+def test_text_that_was_touched_is_told_with_a_way_out_that_there_is(
+    corpus: CorpusFolder, tmp_path: Path, english: list[str]
+):
+    text = tmp_path / "text.jsonl"
+    lines_of(["\n".join(english[i : i + 9]) for i in range(0, 900, 9)], text)
+    settings = asked(inputs=(str(text),), tokenizers=(str(corpus.path / "tokenizer"),), validation=0.1)
+    corpora = Corpora(settings, tmp_path / "out", lambda _: None)
+    corpora.make(Progress())
+    corpora.make(Progress())
+    os.utime(text, (1, 1))
+    with pytest.raises(
+        WriteError, match=r"other text or with other settings: .* touched .* Choose another --out"
+    ) as told:
+        corpora.make(Progress())
+    assert "--overwrite" not in str(told.value)
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])

@@ -6,7 +6,8 @@ text alone decides, so they are the same in every corpus.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from bertkit.corpus.preparing.progress import Progress
 from bertkit.corpus.preparing.vocabulary import cleaned_sample
 from bertkit.corpus.reading.readers import ReadOptions, find_sources
 from bertkit.corpus.shards import Array
-from bertkit.errors import CorpusError, UsageError
+from bertkit.errors import CorpusError, UsageError, WriteError
 from bertkit.files import atomic_folder
 from bertkit.interop.hub import find_folder
 from bertkit.text.chinese import segmenter_installed
@@ -93,15 +94,16 @@ class Corpora:
                 )
                 tokenizer = self._train(family, sample, progress)
             self.said(f"corpus for {family.title} ({family.kind}, {tokenizer.vocab_size:,} pieces)")
-            corpus = prepare(
-                self.asked.inputs,
-                tokenizer,
-                self.path(family),
-                recipe,
-                file_format=self.asked.file_format,
-                workers=device.usable_threads(),
-                progress=progress,
-            )
+            with _text_as_before(self.out):
+                corpus = prepare(
+                    self.asked.inputs,
+                    tokenizer,
+                    self.path(family),
+                    recipe,
+                    file_format=self.asked.file_format,
+                    workers=device.usable_threads(),
+                    progress=progress,
+                )
             made[family.name] = _with_both_splits(corpus, "Choose another --out")
         return made
 
@@ -118,6 +120,20 @@ class Corpora:
         with atomic_folder(self.out / "tokenizers" / family.name) as folder:
             tokenizer.save(folder)
         return tokenizer
+
+
+@contextmanager
+def _text_as_before(out: Path) -> Iterator[None]:
+    """What `bertkit prepare` can begin anew, a comparison cannot: its runs have learned from the corpus."""
+    try:
+        yield
+    except WriteError as problem:
+        if "--overwrite" not in problem.remedy:
+            raise
+        raise WriteError(
+            f"{problem.problem}: files were changed, added or touched since {out} was begun",
+            "Choose another --out; or bring the files back as they were, with their times.",
+        ) from None
 
 
 def _with_both_splits(corpus: CorpusFolder, way_out: str) -> CorpusFolder:
