@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from bertkit import device
+from bertkit.cli.compare import compare as compare_command
 from bertkit.cli.pretrain import pretrain as pretrain_command
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.preparing.prepare import prepare
@@ -233,6 +234,8 @@ def test_a_corpus_of_another_tokenizer_and_other_files_in_the_way_are_told(corpu
         comparison(inputs=(str(corpus.path), __file__))
     with pytest.raises(UsageError, match="albert-tiny reads ALBERT's unigram tokens"):
         comparison(models="albert-tiny", inputs=(__file__,), tokenizers=(str(corpus.path / "tokenizer"),))
+    with pytest.raises(UsageError, match=r"there is one for BERT already\. Give one for each kind"):
+        comparison(inputs=(__file__,), tokenizers=(str(corpus.path / "tokenizer"),) * 2)
     with pytest.raises(BertkitError, match="nowhere"):
         comparison(inputs=(str(tmp_path / "nowhere.jsonl"),))
     (tmp_path / "taken").mkdir()
@@ -241,7 +244,8 @@ def test_a_corpus_of_another_tokenizer_and_other_files_in_the_way_are_told(corpu
         comparison(out=tmp_path / "taken")
     there = comparison()
     there.out.mkdir()
-    (there.out / "asked.json").write_text(json.dumps(there.asked.shared()))
+    before = there.asked.shared() | {"vocab_size": 1000}
+    (there.out / "asked.json").write_text(json.dumps(before))  # with an option that changed nothing
     comparison(models="bert-tiny,bert-mini")
     with pytest.raises(WriteError, match="holds another comparison: its steps is 5, and here it is 6"):
         comparison(steps=6)
@@ -262,6 +266,43 @@ def test_text_that_was_touched_is_told_with_a_way_out_that_there_is(
     ) as told:
         corpora.make(Progress())
     assert "--overwrite" not in str(told.value)
+
+
+def test_a_tokenizer_that_no_contestant_reads_is_told(corpus: CorpusFolder, tmp_path: Path, english: list[str]):
+    sample = draw_sample(english[:200], hold_out=False)
+    (tmp_path / "other").mkdir()
+    train(sample, VocabularyRecipe("roberta", vocab_size=500)).tokenizer.save(tmp_path / "other")
+    folders = (str(corpus.path / "tokenizer"), str(tmp_path / "other"))
+    said: list[str] = []
+    Corpora(asked(inputs=(__file__,), tokenizers=folders), tmp_path / "out", said.append)
+    assert said == [f"no contestant reads tokens of {tmp_path / 'other'}, which is for RoBERTa"]
+    said.clear()
+    Corpora(asked("bert-tiny,roberta-tiny", inputs=(__file__,), tokenizers=folders), tmp_path / "out", said.append)
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "value"),
+    [
+        ("--vocab-size", "vocab_size", 1000),
+        ("--cased", "cased", True),
+        ("--field", "field", "body"),
+        ("--format", "file_format", "csv"),
+        ("--validation", "validation", 0.1),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(
+    corpus: CorpusFolder, tmp_path: Path, option: str, name: str, value: object
+):
+    def compare(inputs: list[str], **more: Any) -> None:
+        compare_command(inputs, out=tmp_path / "out", models="bert-tiny", steps=5, **more, **{name: value})
+
+    with pytest.raises(UsageError, match=f"{option} with a corpus that is prepared"):
+        compare([str(corpus.path)])
+    if option in ("--vocab-size", "--cased"):
+        with pytest.raises(UsageError, match=r"with --tokenizer\. Leave it out"):
+            compare([__file__], tokenizer=[str(corpus.path / "tokenizer")])
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])

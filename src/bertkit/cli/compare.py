@@ -56,15 +56,19 @@ def compare(
     validate_every: Annotated[int | None, typer.Option(min=1, help="Steps. [a twentieth of the run]")] = None,
     tokenizer: Annotated[
         list[str] | None,
-        typer.Option(metavar="FOLDER", help="Use it where it fits instead of training one. Repeatable."),
+        typer.Option(
+            metavar="FOLDER", help="Use it instead of training one; one for each kind that is read. Repeatable."
+        ),
     ] = None,
-    vocab_size: Annotated[int, typer.Option(min=100, help="Of the tokenizers that are trained.")] = 30_000,
+    vocab_size: Annotated[int | None, typer.Option(min=100, help="Of the tokenizers that are trained. [30000]")] = None,
     cased: Annotated[
         bool, typer.Option("--cased", help="Keep case; done anyway if one of the models needs it.")
     ] = False,
-    field: Annotated[str, typer.Option(help="The field or column that holds the text.")] = "text",
+    field: Annotated[str | None, typer.Option(help="The field or column that holds the text. [text]")] = None,
     file_format: Format = None,
-    validation: Annotated[float, typer.Option(min=0, max=0.5, help="The share of documents held out.")] = 0.01,
+    validation: Annotated[
+        float | None, typer.Option(min=0, max=0.5, help="The share of documents held out. [0.01]")
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be done and how long it takes.")] = False,
     precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: what is fastest here.")] = "auto",
     device: Device = "auto",
@@ -85,6 +89,14 @@ def compare(
 
     if (minutes is None) == (steps is None):
         raise UsageError("how long to pretrain is not said, or twice", "Give --minutes M or --steps N.")
+    of_text = {
+        "vocab_size": vocab_size,
+        "cased": cased or None,
+        "field_name": field,
+        "file_format": file_format,
+        "validation": validation,
+    }
+    said: dict[str, Any] = {name: value for name, value in of_text.items() if value is not None}
     asked = Asked(
         inputs=tuple(inputs),
         contestants=tuple(_contestants(models, ablation, model)),
@@ -96,17 +108,14 @@ def compare(
         seed=seed,
         validate_every=validate_every,
         tokenizers=tuple(tokenizer or ()),
-        vocab_size=vocab_size,
-        cased=True if cased else None,
-        field_name=field,
-        file_format=file_format,
-        validation=validation,
         seeds=seeds,
         epochs=epochs,
         most_examples=most_examples,
         max_length=max_length,
         with_random=with_random,
+        **said,
     )
+    asked.require_read(said)
     from bertkit import device as devices
     from bertkit.cli.compare_display import CompareDisplay, print_table
 

@@ -234,7 +234,7 @@ class Comparison:
         before = read_json(self.out / ASKED, WriteError)
         now = json.loads(json.dumps(self.asked.shared()))
         for name in [*now, *before]:
-            if before.get(name) != now.get(name):
+            if before.get(name) != now.get(name) and name not in self.asked.unread:
                 raise WriteError(
                     f"{self.out} holds another comparison: its {name.replace('_', ' ')} is {before.get(name)!r}, and"
                     f" here it is {now.get(name)!r}",

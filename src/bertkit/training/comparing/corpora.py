@@ -53,7 +53,14 @@ class Corpora:
                 self.given[family] = _with_both_splits(corpus, "Prepare it again")
         for name in asked.tokenizers:
             tokenizer = Tokenizer.open(find_folder(name))
-            self.tokenizers[tokenizer.family.name] = tokenizer
+            if (family := tokenizer.family.name) in self.tokenizers:
+                raise UsageError(
+                    f"--tokenizer {name}: there is one for {tokenizer.family.title} already",
+                    "Give one for each kind of tokenizer.",
+                )
+            self.tokenizers[family] = tokenizer
+            if family not in [each.name for each in asked.families]:
+                said(f"no contestant reads tokens of {name}, which is for {tokenizer.family.title}")
         self._check()
 
     def _check(self) -> None:
