@@ -423,6 +423,17 @@ def test_the_table_marks_what_does_not_compare(tmp_path: Path):
     assert records[5]["problem"] == "the loss was not finite"
 
 
+def test_bits_per_byte_measured_at_another_length_are_marked(tmp_path: Path):
+    facts = facts_of(tmp_path)
+    for row, length in zip(facts["contestants"], (128, 64, 128), strict=False):
+        row["pretraining"]["held_out"]["length"] = length
+    assert [cells[6] for cells in cells_of(facts)][:4] == ["1.900", "1.900 ² ³", "1.900 ¹", "–"]
+    assert "³ Measured in sequences of 64 tokens, the others in such of 128" in "\n".join(remarks(facts))
+    assert [record.get("held_out_length") for record in results(facts)[:4]] == [128, 64, 128, None]
+    facts["contestants"][1]["pretraining"]["held_out"]["length"] = 128
+    assert "³" not in "\n".join([*remarks(facts), *(cells[6] for cells in cells_of(facts))])
+
+
 def test_the_pages_are_whole_and_nothing_in_them_is_markup_of_the_user(tmp_path: Path):
     facts = facts_of(tmp_path)
     write_comparison(facts, tmp_path)

@@ -33,7 +33,7 @@ OF_A_RUN = {
     "tokens": 20_000,
     "seconds": 8.0,
     "validation": {"loss": 3.2, "mlm_loss": 3.2},
-    "held_out": {},
+    "held_out": {"bits_per_byte": 1.9, "asked_for": "hidden words"},
 }
 
 
@@ -120,10 +120,12 @@ def test_a_task_without_scores_is_in_the_row_and_the_command_fails(
     corpus: CorpusFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     task = f"toy=classify:{rows_in(tmp_path / 'train.tsv', 16)}:{rows_in(tmp_path / 'dev.tsv', 8)}"
-    models = "bert-tiny,bert-tiny:no-nsp"
+    models = "bert-tiny,bert-tiny:length=64:no-nsp"
     comparison(corpus, tmp_path, models, task)
-    (tmp_path / "out" / "runs" / "bert-tiny.no-nsp" / "model" / "model.safetensors").unlink()
-    with pytest.raises(BertkitError, match="1 of 2 could not be fine-tuned for all tasks; bert-tiny:no-nsp, toy: "):
+    (tmp_path / "out" / "runs" / "bert-tiny.length=64.no-nsp" / "model" / "model.safetensors").unlink()
+    with pytest.raises(
+        BertkitError, match="1 of 2 could not be fine-tuned for all tasks; bert-tiny:length=64:no-nsp, toy: "
+    ):
         compare_command(
             [str(corpus.path)],
             out=tmp_path / "out",
@@ -137,6 +139,7 @@ def test_a_task_without_scores_is_in_the_row_and_the_command_fails(
             threads=1,
         )
     there, failed = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (there["held_out_length"], failed["held_out_length"]) == (128, 64)
     assert "failed_tasks" not in there
     assert there["toy"]["mean"] >= 0
     assert "model.safetensors" in failed["failed_tasks"]["toy"]

@@ -209,7 +209,11 @@ class Comparison:
         }
         if failed := self.without_score.get(entry.name):
             row["failed_tasks"] = failed
-        return row if entry.random else {**row, "pretraining": read_json(job.result)}
+        if not entry.random:
+            row["pretraining"] = its = read_json(job.result)
+            if its["held_out"]:
+                its["held_out"]["length"] = job.length
+        return row
 
     def _require_heads(self) -> None:
         """Every contestant can have the head of every task."""
