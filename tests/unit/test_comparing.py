@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -461,6 +462,8 @@ def test_a_pretraining_whose_process_is_killed_or_breaks_is_told_as_that(
 ):
     settings = asked()
     job = Job(request=settings.request(settings.contestants[0], tmp_path), run=tmp_path / "runs" / "a", length=64)
+    long = {"batch": 8, "of no use": "x" * 2**20}  # more than a pipe holds, and nobody reads it
+    job = replace(job, request=replace(job.request, change=long))
     ending = (sys.executable, "-c", what_it_does)
     monkeypatch.setattr("bertkit.training.comparing.children.COMMAND", ending)
     with Signals() as signals, pytest.raises(TrainingError, match=told):

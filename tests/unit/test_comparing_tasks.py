@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +154,14 @@ def test_an_lstm_under_sentence_vectors_is_refused_before_anything_is_pretrained
     models, task = "bert-tiny:no-nsp:left-to-right:lstm=16", f"e=embed:{file}:{file}:score=score"
     with pytest.raises(UsageError, match=r"lstm=16:.*no-nsp cannot be fine-tuned for e: .* Leave out the task"):
         comparison(corpus, tmp_path, models, task)
+
+
+def test_one_whose_process_breaks_is_left_out_and_the_others_are_compared(
+    corpus: CorpusFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    comparing, _ = comparison(corpus, tmp_path, "bert-tiny,bert-tiny:no-nsp")
+    (tmp_path / "out" / "runs" / "bert-tiny.no-nsp.json").unlink()
+    monkeypatch.setattr("bertkit.training.comparing.children.COMMAND", (sys.executable, "-c", "1 / 0"))
+    there, broken = comparing.run()["contestants"]
+    assert "problem" not in there
+    assert broken["problem"] == "its process ended with 1, for a reason that it printed above"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Any
 
 from bertkit.device import Machine, describe
@@ -28,8 +29,9 @@ def do_in_child(job: Job, machine: Machine, signals: Signals) -> None:
     if process.stdin is None or process.stdout is None:
         raise RuntimeError("a child without pipes")
     try:
-        process.stdin.write(json.dumps({"machine": describe(machine), "job": job.to_json()}) + "\n")
-        process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended already, and its code is told below
+            process.stdin.write(json.dumps({"machine": describe(machine), "job": job.to_json()}) + "\n")
+            process.stdin.flush()
         told = False
         while process.poll() is None:
             if signals.received and not told:
@@ -43,7 +45,8 @@ def do_in_child(job: Job, machine: Machine, signals: Signals) -> None:
     finally:
         process.kill()  # if it is still there, we were told to stop at once
         process.wait()
-        process.stdin.close()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
         process.stdout.close()
     if signals.received or process.returncode == InterruptionError.exit_code:
         raise InterruptionError(
