@@ -223,7 +223,7 @@ class Comparison:
                     replace(examples.task.shape, lstm=contestant.lstm)
                 except BertkitError as problem:
                     raise UsageError(
-                        f"{contestant.name} cannot be fine-tuned for {name}: {problem}",
+                        f"{contestant.name} cannot be fine-tuned for {name}: {problem.problem}",
                         "Leave out the task, or compare --models without lstm.",
                     ) from None
 
