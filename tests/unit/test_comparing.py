@@ -5,7 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import os
+import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,12 @@ import pytest
 import torch
 
 from bertkit import device
+from bertkit.cli.compare import compare as compare_command
 from bertkit.cli.pretrain import pretrain as pretrain_command
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.preparing.prepare import prepare
-from bertkit.errors import BertkitError, InputError, TrainingError, UsageError, WriteError
+from bertkit.corpus.preparing.progress import Progress
+from bertkit.errors import BertkitError, CorpusError, InputError, TrainingError, UsageError, WriteError
 from bertkit.interop.weights import save_model
 from bertkit.model.bert import Bert
 from bertkit.model.presets import PRESETS, bert_tiny
@@ -31,7 +36,7 @@ from bertkit.training.comparing.asked import Asked
 from bertkit.training.comparing.children import do_in_child
 from bertkit.training.comparing.compare import CompareWatcher, Comparison
 from bertkit.training.comparing.contestants import OPTIONS, ablation, contestants_of
-from bertkit.training.comparing.corpora import byte_lengths, bytes_per_token
+from bertkit.training.comparing.corpora import Corpora, byte_lengths, bytes_per_token
 from bertkit.training.comparing.job import Job, peak_memory
 from bertkit.training.comparing.plan import plan, plan_lines
 from bertkit.training.comparing.tasks import cut, task_of, tasks_of
@@ -78,11 +83,16 @@ def test_every_option_is_one_of_pretrain_or_of_finetune():
         ("bert-tiny:no-nsp:no-nsp", "no-nsp is there twice"),
         ("bert-tiny,bert-mini,bert-tiny", "bert-tiny takes part twice"),
         ("bert-tiny:no-nsp:mask=word,bert-tiny:mask=word:no-nsp", "takes part twice"),
+        ("bert-tiny:dropout=0.1,bert-tiny:dropout=0.10", "dropout=0.10 takes part twice, as bert-tiny:dropout=0.1 too"),
+        ("bert-tiny:mask-shares=80/10/10:batch=8,bert-tiny:batch=08:mask-shares=80.0/10/10", "takes part twice"),
         ("bert-tiny:left-to-right", "a left-to-right model cannot tell next sentences"),
         ("roberta-tiny:left-to-right:no-nsp", "Only bert models can be so"),
         ("electra-tiny:mask-shares=100/0/0", "whose generator fills all of it"),
         ("bert-tiny:generator-size=0.5", "Only ELECTRA has one"),
         ("bert-tiny:length=1024", "sequences of 1024 tokens, and the model has 512 positions"),
+        ("bert-tiny:dropout=5", "bert-tiny:dropout=5: dropout is 5. It is a number from 0 to 0.9"),
+        ("bert-tiny:dropout=nan", "dropout is nan"),
+        ("bert-tiny:dropout=-0.1", "dropout is -0.1"),
         ("bert-tiny:recipe=slow", "no recipe is called 'slow'"),
     ],
 )
@@ -117,8 +127,12 @@ def test_the_ablation_is_that_of_the_paper_and_pretrains_four_times_for_five():
     assert [each.lstm for each in five] == [0, 0, 0, PRESETS["bert-tiny"]().hidden_size, 0]
     assert five[2].run == five[3].run
     assert len(settings.runs) == 4
-    with pytest.raises(UsageError, match="It is BERT's"):
-        ablation("albert-tiny")
+
+
+@pytest.mark.parametrize("model", ["albert-tiny", "bert-mini:no-nsp"])
+def test_an_ablation_of_another_family_or_with_options_is_refused(model: str):
+    with pytest.raises(UsageError, match=f"an ablation of {model}. It is BERT's: --model bert-mini"):
+        ablation(model)
 
 
 def test_random_weights_take_part_once_for_each_shape():
@@ -221,6 +235,8 @@ def test_a_corpus_of_another_tokenizer_and_other_files_in_the_way_are_told(corpu
         comparison(inputs=(str(corpus.path), __file__))
     with pytest.raises(UsageError, match="albert-tiny reads ALBERT's unigram tokens"):
         comparison(models="albert-tiny", inputs=(__file__,), tokenizers=(str(corpus.path / "tokenizer"),))
+    with pytest.raises(UsageError, match=r"there is one for BERT already\. Give one for each kind"):
+        comparison(inputs=(__file__,), tokenizers=(str(corpus.path / "tokenizer"),) * 2)
     with pytest.raises(BertkitError, match="nowhere"):
         comparison(inputs=(str(tmp_path / "nowhere.jsonl"),))
     (tmp_path / "taken").mkdir()
@@ -229,10 +245,78 @@ def test_a_corpus_of_another_tokenizer_and_other_files_in_the_way_are_told(corpu
         comparison(out=tmp_path / "taken")
     there = comparison()
     there.out.mkdir()
-    (there.out / "asked.json").write_text(json.dumps(there.asked.shared()))
+    before = there.asked.shared() | {"vocab_size": 1000}
+    (there.out / "asked.json").write_text(json.dumps(before))  # with an option that changed nothing
     comparison(models="bert-tiny,bert-mini")
     with pytest.raises(WriteError, match="holds another comparison: its steps is 5, and here it is 6"):
         comparison(steps=6)
+
+
+def test_text_that_was_touched_is_told_with_a_way_out_that_there_is(
+    corpus: CorpusFolder, tmp_path: Path, english: list[str]
+):
+    text = tmp_path / "text.jsonl"
+    lines_of(["\n".join(english[i : i + 9]) for i in range(0, 900, 9)], text)
+    settings = asked(inputs=(str(text),), tokenizers=(str(corpus.path / "tokenizer"),), validation=0.1)
+    corpora = Corpora(settings, tmp_path / "out", lambda _: None)
+    corpora.make(Progress())
+    corpora.make(Progress())
+    os.utime(text, (1, 1))
+    with pytest.raises(
+        WriteError, match=r"other text or with other settings: .* touched .* Choose another --out"
+    ) as told:
+        corpora.make(Progress())
+    assert "--overwrite" not in str(told.value)
+
+
+def test_a_tokenizer_that_no_contestant_reads_is_told(corpus: CorpusFolder, tmp_path: Path, english: list[str]):
+    sample = draw_sample(english[:200], hold_out=False)
+    (tmp_path / "other").mkdir()
+    train(sample, VocabularyRecipe("roberta", vocab_size=500)).tokenizer.save(tmp_path / "other")
+    folders = (str(corpus.path / "tokenizer"), str(tmp_path / "other"))
+    said: list[str] = []
+    Corpora(asked(inputs=(__file__,), tokenizers=folders), tmp_path / "out", said.append)
+    assert said == [f"no contestant reads tokens of {tmp_path / 'other'}, which is for RoBERTa"]
+    said.clear()
+    Corpora(asked("bert-tiny,roberta-tiny", inputs=(__file__,), tokenizers=folders), tmp_path / "out", said.append)
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "value"),
+    [
+        ("--vocab-size", "vocab_size", 1000),
+        ("--cased", "cased", True),
+        ("--field", "field", "body"),
+        ("--format", "file_format", "csv"),
+        ("--validation", "validation", 0.1),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(
+    corpus: CorpusFolder, tmp_path: Path, option: str, name: str, value: object
+):
+    def compare(inputs: list[str], **more: Any) -> None:
+        compare_command(inputs, out=tmp_path / "out", models="bert-tiny", steps=5, **more, **{name: value})
+
+    with pytest.raises(UsageError, match=f"{option} with a corpus that is prepared"):
+        compare([str(corpus.path)])
+    if option in ("--vocab-size", "--cased"):
+        with pytest.raises(UsageError, match=r"with --tokenizer\. Leave it out"):
+            compare([__file__], tokenizer=[str(corpus.path / "tokenizer")])
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_a_corpus_without_text_to_learn_from_or_to_hold_out_is_refused(
+    corpus: CorpusFolder, tmp_path: Path, split: str
+):
+    shutil.copytree(corpus.path, tmp_path / "shards")
+    manifest = json.loads((tmp_path / "shards" / "corpus.json").read_text())
+    manifest["shards"] = [entry for entry in manifest["shards"] if entry["split"] != split]
+    (tmp_path / "shards" / "corpus.json").write_text(json.dumps(manifest))
+    settings = asked(inputs=(str(tmp_path / "shards"),))
+    with pytest.raises(CorpusError, match=f"has no {split} split. Prepare it again"):
+        Comparison(settings, tmp_path / "out", device.choose("cpu", threads=1), CompareWatcher())
 
 
 def test_a_plan_says_what_is_left_and_writes_nothing(corpus: CorpusFolder, tmp_path: Path):
@@ -340,6 +424,17 @@ def test_the_table_marks_what_does_not_compare(tmp_path: Path):
     assert records[5]["problem"] == "the loss was not finite"
 
 
+def test_bits_per_byte_measured_at_another_length_are_marked(tmp_path: Path):
+    facts = facts_of(tmp_path)
+    for row, length in zip(facts["contestants"], (128, 64, 128), strict=False):
+        row["pretraining"]["held_out"]["length"] = length
+    assert [cells[6] for cells in cells_of(facts)][:4] == ["1.900", "1.900 ² ³", "1.900 ¹", "–"]
+    assert "³ Measured in sequences of 64 tokens, the others in such of 128" in "\n".join(remarks(facts))
+    assert [record.get("held_out_length") for record in results(facts)[:4]] == [128, 64, 128, None]
+    facts["contestants"][1]["pretraining"]["held_out"]["length"] = 128
+    assert "³" not in "\n".join([*remarks(facts), *(cells[6] for cells in cells_of(facts))])
+
+
 def test_the_pages_are_whole_and_nothing_in_them_is_markup_of_the_user(tmp_path: Path):
     facts = facts_of(tmp_path)
     write_comparison(facts, tmp_path)
@@ -354,10 +449,22 @@ def test_the_pages_are_whole_and_nothing_in_them_is_markup_of_the_user(tmp_path:
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_pretraining_whose_process_is_killed_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize(
+    ("what_it_does", "told"),
+    [
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "ended by signal 9"),
+        ("1 / 0", "its process ended with 1, for a reason that it printed above"),
+        ("print('[]'); raise SystemExit(7)", "its process ended with 7"),
+    ],
+)
+def test_a_pretraining_whose_process_is_killed_or_breaks_is_told_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what_it_does: str, told: str
+):
     settings = asked()
     job = Job(request=settings.request(settings.contestants[0], tmp_path), run=tmp_path / "runs" / "a", length=64)
-    killed = (sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    monkeypatch.setattr("bertkit.training.comparing.children.COMMAND", killed)
-    with Signals() as signals, pytest.raises(TrainingError, match="ended by signal 9"):
+    long = {"batch": 8, "of no use": "x" * 2**20}  # more than a pipe holds, and nobody reads it
+    job = replace(job, request=replace(job.request, change=long))
+    ending = (sys.executable, "-c", what_it_does)
+    monkeypatch.setattr("bertkit.training.comparing.children.COMMAND", ending)
+    with Signals() as signals, pytest.raises(TrainingError, match=told):
         do_in_child(job, device.choose("cpu", threads=1), signals)

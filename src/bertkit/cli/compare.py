@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bertkit.cli.options import Device, Format, Threads, emit, for_people
-from bertkit.errors import UsageError
+from bertkit.errors import BertkitError, UsageError
 
 if TYPE_CHECKING:
     from bertkit.training.comparing.contestants import Contestant
@@ -56,15 +56,19 @@ def compare(
     validate_every: Annotated[int | None, typer.Option(min=1, help="Steps. [a twentieth of the run]")] = None,
     tokenizer: Annotated[
         list[str] | None,
-        typer.Option(metavar="FOLDER", help="Use it where it fits instead of training one. Repeatable."),
+        typer.Option(
+            metavar="FOLDER", help="Use it instead of training one; one for each kind that is read. Repeatable."
+        ),
     ] = None,
-    vocab_size: Annotated[int, typer.Option(min=100, help="Of the tokenizers that are trained.")] = 30_000,
+    vocab_size: Annotated[int | None, typer.Option(min=100, help="Of the tokenizers that are trained. [30000]")] = None,
     cased: Annotated[
         bool, typer.Option("--cased", help="Keep case; done anyway if one of the models needs it.")
     ] = False,
-    field: Annotated[str, typer.Option(help="The field or column that holds the text.")] = "text",
+    field: Annotated[str | None, typer.Option(help="The field or column that holds the text. [text]")] = None,
     file_format: Format = None,
-    validation: Annotated[float, typer.Option(min=0, max=0.5, help="The share of documents held out.")] = 0.01,
+    validation: Annotated[
+        float | None, typer.Option(min=0, max=0.5, help="The share of documents held out. [0.01]")
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be done and how long it takes.")] = False,
     precision: Annotated[str, typer.Option(help="float32, bfloat16, or auto: what is fastest here.")] = "auto",
     device: Device = "auto",
@@ -80,12 +84,19 @@ def compare(
     OUT/comparison.html has the table, curves and what is fair about it. If it is interrupted, the same command goes on;
     with more models, tasks or seeds it adds to what is there.
     """
-    from bertkit.errors import BertkitError
     from bertkit.training.comparing.asked import Asked
     from bertkit.training.comparing.tasks import tasks_of
 
     if (minutes is None) == (steps is None):
         raise UsageError("how long to pretrain is not said, or twice", "Give --minutes M or --steps N.")
+    of_text = {
+        "vocab_size": vocab_size,
+        "cased": cased or None,
+        "field_name": field,
+        "file_format": file_format,
+        "validation": validation,
+    }
+    said: dict[str, Any] = {name: value for name, value in of_text.items() if value is not None}
     asked = Asked(
         inputs=tuple(inputs),
         contestants=tuple(_contestants(models, ablation, model)),
@@ -97,17 +108,14 @@ def compare(
         seed=seed,
         validate_every=validate_every,
         tokenizers=tuple(tokenizer or ()),
-        vocab_size=vocab_size,
-        cased=True if cased else None,
-        field_name=field,
-        file_format=file_format,
-        validation=validation,
         seeds=seeds,
         epochs=epochs,
         most_examples=most_examples,
         max_length=max_length,
         with_random=with_random,
+        **said,
     )
+    asked.require_read(said)
     from bertkit import device as devices
     from bertkit.cli.compare_display import CompareDisplay, print_table
 
@@ -126,7 +134,6 @@ def compare(
         for line in comparison.notes:
             display.said(line)
         facts = comparison.run()
-    failed = [row for row in facts["contestants"] if "problem" in row]
     if for_people():
         print_table(facts)
         typer.echo(f"{out / 'comparison.html'}\n{out / 'comparison.md'}")
@@ -135,12 +142,7 @@ def compare(
 
         for record in results(facts):
             emit(record)
-    if failed:
-        why = f"{failed[0]['title']}: {failed[0]['problem'].rstrip('.')}"
-        raise BertkitError(
-            f"{len(failed)} of {len(facts['contestants'])} failed; {why}",
-            "The same command tries again.",
-        )
+    _require_all(facts["contestants"])
 
 
 def _contestants(models: str | None, ablation: str | None, model: str) -> list[Contestant]:
@@ -153,6 +155,18 @@ def _contestants(models: str | None, ablation: str | None, model: str) -> list[C
     if ablation != "bert":
         raise UsageError(f"no ablation is called {ablation!r}", "There is: bert.")
     return contestants.ablation(model)
+
+
+def _require_all(rows: list[dict[str, Any]]) -> None:
+    """The others are compared all the same, but nobody shall take it for the whole."""
+    again = "The same command tries again."
+    if failed := [row for row in rows if "problem" in row]:
+        why = f"{failed[0]['title']}: {failed[0]['problem'].rstrip('.')}"
+        raise BertkitError(f"{len(failed)} of {len(rows)} failed; {why}", again)
+    if failed := [row for row in rows if "failed_tasks" in row]:
+        task, problem = next(iter(failed[0]["failed_tasks"].items()))
+        why = f"{failed[0]['title']}, {task}: {problem.rstrip('.')}"
+        raise BertkitError(f"{len(failed)} of {len(rows)} could not be fine-tuned for all tasks; {why}", again)
 
 
 def _say_plan(parts: dict[str, Any], lines: list[str]) -> None:

@@ -70,6 +70,18 @@ def bits_per_byte(row: Mapping[str, Any]) -> tuple[float, str] | None:
     return (words["bits_per_byte"], words["asked_for"]) if words else None
 
 
+def length_of_held_out(row: Mapping[str, Any]) -> int | None:
+    """Tokens of the sequences in which that was measured, if it was."""
+    length: int | None = row.get("pretraining", {}).get("held_out", {}).get("length")
+    return length
+
+
+def _lengths(facts: Mapping[str, Any]) -> list[int]:
+    """Of all contestants, each once; the first is what the others are marked by."""
+    found = [length for row in facts["contestants"] if (length := length_of_held_out(row)) is not None]
+    return list(dict.fromkeys(found))
+
+
 def head_of(facts: Mapping[str, Any]) -> list[str]:
     tasks = [f"{task['name']} ({task['metric'].replace('_', ' ')})" for task in facts["tasks"]]
     return ["", "parameters", "tokens/s", "memory", "steps", "tokens seen", "bits per byte", *tasks]
@@ -82,24 +94,24 @@ def cells_of(facts: Mapping[str, Any]) -> list[list[str]]:
     for number, row in enumerate(facts["contestants"]):
         ranks = [by_task[task["name"]][number][1] for task in facts["tasks"]]
         scores = [rank.shown() if rank else NOT_THERE for rank in ranks]
-        rows.append([row["title"], *_of_pretraining(row), *scores])
+        rows.append([row["title"], *_of_pretraining(row, _lengths(facts)[1:]), *scores])
     return rows
 
 
-def _of_pretraining(row: Mapping[str, Any]) -> list[str]:
+def _of_pretraining(row: Mapping[str, Any], other_lengths: Sequence[int]) -> list[str]:
     if "problem" in row:
         return ["failed", *[NOT_THERE] * 5]
     if row["random"]:
         return [NOT_THERE] * 6
     its = row["pretraining"]
-    bits = bits_per_byte(row)
+    bits, length_mark = bits_per_byte(row), " ³" if length_of_held_out(row) in other_lengths else ""
     return [
         short_count(its["parameters"]),
         f"{its['tokens_per_second']:,.0f}",
         f"{its['peak_memory'] / 2**20:,.0f} MB",
         f"{its['steps']:,} x {its['batch']}",
         short_count(its["tokens"]),
-        NOT_THERE if bits is None else f"{bits[0]:.3f}{_mark(bits[1])}",
+        NOT_THERE if bits is None else f"{bits[0]:.3f}{_mark(bits[1])}{length_mark}",
     ]
 
 
@@ -147,6 +159,12 @@ def _about_bits(facts: Mapping[str, Any]) -> list[str]:
             "² Of every token of the same text, from those before it, not of hidden words: another measure; compare"
             " only with others of this mark."
         )
+    if len(lengths := _lengths(facts)) > 1:
+        others = " or ".join(map(str, lengths[1:]))
+        said.append(
+            f"³ Measured in sequences of {others} tokens, the others in such of {lengths[0]}: a longer text tells more"
+            " of the words hidden in it, so compare only where the length is the same."
+        )
     return said
 
 
@@ -177,13 +195,15 @@ def results(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A record for each contestant, for programs."""
     records = []
     for number, row in enumerate(facts["contestants"]):
-        record = {name: row[name] for name in ("name", "title", "random", "problem") if name in row}
+        record = {name: row[name] for name in ("name", "title", "random", "problem", "failed_tasks") if name in row}
         its = row.get("pretraining", {})
         record |= {
             name: its[name] for name in ("parameters", "tokens_per_second", "peak_memory", "tokens") if name in its
         }
         if bits := bits_per_byte(row):
             record |= {"bits_per_byte": bits[0], "asked_for": bits[1]}
+        if length := length_of_held_out(row):
+            record["held_out_length"] = length
         for task in facts["tasks"]:
             if (its_standing := standings(facts, task["name"])[number][1]) is not None:
                 record[task["name"]] = {"metric": task["metric"], **asdict(its_standing)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,8 @@ from bertkit.training.recipes import Recipe
 from bertkit.training.request import Request, make_recipe
 
 FORMAT = "bertkit comparison 1"
+OF_TOKENIZERS = {"vocab_size": "--vocab-size", "cased": "--cased"}
+OF_TEXT = {"field_name": "--field", "file_format": "--format", "validation": "--validation"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +55,11 @@ class Asked:
             raise UsageError("nobody to compare", "Name models: --models bert-mini,roberta-mini.")
         if "-" in self.inputs:
             raise UsageError("stdin is read once, and each contestant reads the text", "Save it in a file first.")
-        require_different(self.contestants)
         if self.hours is not None and not 0 < self.hours < 24 * 366:
             raise UsageError(f"{60 * self.hours:g} minutes", "Give more than 0, such as --minutes 10.")
         for contestant in self.contestants:
             self._require_positions(contestant)
+        require_different(self.contestants)
         if self.prepared and self.tokenizers:
             raise UsageError(
                 "--tokenizer with a corpus that is prepared", "Leave it out: each corpus has the one it was made with."
@@ -65,6 +67,19 @@ class Asked:
         if not self.prepared and not self.tokenizers:
             for family in self.families:
                 self.vocabulary(family)
+
+    @property
+    def unread(self) -> dict[str, str]:
+        """What changes nothing, since it is of something that is made already; with the options that say it."""
+        if self.prepared:
+            return OF_TEXT | OF_TOKENIZERS
+        return OF_TOKENIZERS if self.tokenizers else {}
+
+    def require_read(self, said: Iterable[str]) -> None:
+        """Nothing was said that changes nothing."""
+        what = "a corpus that is prepared" if self.prepared else "--tokenizer"
+        for option in (self.unread[name] for name in said if name in self.unread):
+            raise UsageError(f"{option} with {what}", "Leave it out: that was decided when it was made.")
 
     def request(self, contestant: Contestant, shards: Path = Path()) -> Request:
         """Its pretraining, as `bertkit pretrain` would have it asked for."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Any
 
 from bertkit.device import Machine, describe
@@ -28,8 +29,9 @@ def do_in_child(job: Job, machine: Machine, signals: Signals) -> None:
     if process.stdin is None or process.stdout is None:
         raise RuntimeError("a child without pipes")
     try:
-        process.stdin.write(json.dumps({"machine": describe(machine), "job": job.to_json()}) + "\n")
-        process.stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended already, and its code is told below
+            process.stdin.write(json.dumps({"machine": describe(machine), "job": job.to_json()}) + "\n")
+            process.stdin.flush()
         told = False
         while process.poll() is None:
             if signals.received and not told:
@@ -43,7 +45,8 @@ def do_in_child(job: Job, machine: Machine, signals: Signals) -> None:
     finally:
         process.kill()  # if it is still there, we were told to stop at once
         process.wait()
-        process.stdin.close()
+        with suppress(BrokenPipeError):
+            process.stdin.close()
         process.stdout.close()
     if signals.received or process.returncode == InterruptionError.exit_code:
         raise InterruptionError(
@@ -58,7 +61,8 @@ def _problem(code: int, answer: str) -> BertkitError:
         return TrainingError(f"its process was ended by signal {-code}", "If that was for memory, take less: batch=16.")
     try:
         said: dict[str, Any] = json.loads(answer.splitlines()[-1])
-    except (IndexError, ValueError):
-        raise RuntimeError(f"a pretraining ended with {code}, and what it printed says why") from None
+        problem, remedy = said["problem"], said["remedy"]
+    except (IndexError, KeyError, TypeError, ValueError):  # a fault of ours in it: its traceback is on the screen
+        return TrainingError(f"its process ended with {code}, for a reason that it printed above")
     kind = UsageError if code == UsageError.exit_code else TrainingError
-    return kind(said["problem"], said["remedy"])
+    return kind(problem, remedy)

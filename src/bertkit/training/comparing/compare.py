@@ -26,8 +26,8 @@ from bertkit import device
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.preparing.progress import Progress
 from bertkit.device import Machine
-from bertkit.errors import BertkitError, InterruptionError, TrainingError, WriteError
-from bertkit.files import atomic_file, locked, read_json, sha256_of, to_json
+from bertkit.errors import BertkitError, InterruptionError, TrainingError, UsageError, WriteError
+from bertkit.files import atomic_file, locked, read_json, to_json
 from bertkit.report.comparison import write_comparison
 from bertkit.training.comparing.asked import FORMAT, Asked, reads
 from bertkit.training.comparing.children import do_in_child
@@ -64,8 +64,16 @@ class Comparison:
         }
         self.entries = entries(asked)
         self.trials = Trials(asked, out, machine)
+        self.notes += [
+            f"{task.name}: its files have changed since it was scored, so it is fine-tuned for anew"
+            for task in asked.tasks
+            if self.trials.outdated(task, self.entries)
+        ]
         self.problems: dict[str, str] = {}
         """Of contestants that failed, why; by their names."""
+        self.without_score: dict[str, dict[str, str]] = {}
+        """Of contestants the tasks that they could not be fine-tuned for, and why; by their names."""
+        self._require_heads()
         self._require_same()
 
     def run(self) -> dict[str, Any]:
@@ -117,7 +125,9 @@ class Comparison:
                     self.problems[entry.name] = str(problem)
 
     def _fine_tune(self, entry: Entry, signals: Signals) -> None:
-        told, cannot, watcher = "", set(), _stopping(self.watcher, signals)
+        told, watcher = "", _stopping(self.watcher, signals)
+        cannot = self.without_score.setdefault(entry.name, {})
+        self.trials.remember_files(entry)
         for task, seed in list(self.trials.missing(entry)):
             if entry.name in self.problems or task.name in cannot:
                 continue
@@ -132,7 +142,7 @@ class Comparison:
             except BertkitError as problem:
                 self._say(f"{entry.called} has no score for {task.name}: {problem}")
                 self.notes.append(f"{entry.called} has no score for {task.name}: {problem}")
-                cannot.add(task.name)
+                cannot[task.name] = str(problem)
                 continue
             self.watcher.scored(entry.called, task.name, seed, examples.task.main_metric, score)
 
@@ -165,13 +175,12 @@ class Comparison:
 
     def _task_facts(self, name: str) -> dict[str, Any]:
         task, examples = next(task for task in self.asked.tasks if task.name == name), self.examples[name]
-        files = {"train": task.train, "dev": task.dev or task.train}
         return {
             "name": name,
             "task": task.task,
             "metric": examples.task.main_metric,
             "examples": {"train": len(examples.train), "dev": len(examples.dev)},
-            "files": {part: {"file": file, "sha256": sha256_of(Path(file))} for part, file in files.items()},
+            "files": self.trials.files[self.trials.key(task)],
         }
 
     def _row(self, entry: Entry) -> dict[str, Any]:
@@ -198,7 +207,25 @@ class Comparison:
             for task in self.asked.tasks
             if (key := self.trials.key(task)) in known
         }
-        return row if entry.random else {**row, "pretraining": read_json(job.result)}
+        if failed := self.without_score.get(entry.name):
+            row["failed_tasks"] = failed
+        if not entry.random:
+            row["pretraining"] = its = read_json(job.result)
+            if its["held_out"]:
+                its["held_out"]["length"] = job.length
+        return row
+
+    def _require_heads(self) -> None:
+        """Every contestant can have the head of every task."""
+        for contestant in self.asked.contestants:
+            for name, examples in self.examples.items():
+                try:
+                    replace(examples.task.shape, lstm=contestant.lstm)
+                except BertkitError as problem:
+                    raise UsageError(
+                        f"{contestant.name} cannot be fine-tuned for {name}: {problem.problem}",
+                        "Leave out the task, or compare --models without lstm.",
+                    ) from None
 
     def _require_same(self) -> None:
         """OUT is new, or holds this comparison."""
@@ -211,7 +238,7 @@ class Comparison:
         before = read_json(self.out / ASKED, WriteError)
         now = json.loads(json.dumps(self.asked.shared()))
         for name in [*now, *before]:
-            if before.get(name) != now.get(name):
+            if before.get(name) != now.get(name) and name not in self.asked.unread:
                 raise WriteError(
                     f"{self.out} holds another comparison: its {name.replace('_', ' ')} is {before.get(name)!r}, and"
                     f" here it is {now.get(name)!r}",

@@ -38,6 +38,8 @@ VALUES: Mapping[str, tuple[str, Callable[[str], Any]]] = {
 OTHERS = ("recipe", "mask-shares", "lstm")
 OPTIONS = (*FLAGS, *VALUES, *OTHERS)
 FINE_TUNING = ("lstm",)
+MOST_DROPOUT = 0.9
+"""As for `bertkit pretrain`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +75,11 @@ class Contestant:
     @property
     def lstm(self) -> int:
         return int(self.options.get("lstm", 0))
+
+    @property
+    def meaning(self) -> tuple[Any, ...]:
+        """What it comes to, however it is spelled."""
+        return self.model, self.recipe, self.lstm, frozenset(self.change().items())
 
     def change(self) -> dict[str, Any]:
         """Its differences from a recipe, as a request has them."""
@@ -128,14 +135,18 @@ def _require_number(text: str, name: str, value: str) -> None:
         raise UsageError(f"{text}: {name} is {shortened(value)}", f"It is {wanted}.") from None
     if isinstance(number, int) and number < (0 if name == "long-length" else 1):
         raise UsageError(f"{text}: {name} is {number}", "It is at least 1.")
+    if name == "dropout" and not 0 <= float(number) <= MOST_DROPOUT:
+        raise UsageError(f"{text}: dropout is {value}", f"It is a number from 0 to {MOST_DROPOUT}.")
 
 
 def ablation(model: str) -> list[Contestant]:
     """Those of the BERT paper's sections 5.1 and C.2: what next sentences, seeing both sides, and hiding words behind
     other words than [MASK] are worth. The BiLSTM is as wide as the model, and learned in fine-tuning alone."""
     whole = _contestant(model)
-    if PRESETS[model]().family != "bert" or whole.options:
-        raise UsageError(f"an ablation of {model}", "It is BERT's: --model bert-mini, or another size.")
+    if whole.options or PRESETS[model]().family != "bert":
+        raise UsageError(
+            f"an ablation of {model}", "It is BERT's: --model bert-mini, or another size, without options."
+        )
     one_way = {"no-nsp": "", "left-to-right": ""}
     width = PRESETS[model]().hidden_size
     return [
@@ -148,14 +159,15 @@ def ablation(model: str) -> list[Contestant]:
 
 
 def require_different(contestants: Sequence[Contestant]) -> None:
-    seen: dict[str, str] = {}
+    seen: dict[tuple[Any, ...], Contestant] = {}
     for contestant in contestants:
-        if contestant.name in seen:
+        if first := seen.get(contestant.meaning):
+            as_what = "" if first.name == contestant.name else f", as {first.called} too"
             raise UsageError(
-                f"{contestant.called} takes part twice",
+                f"{contestant.called} takes part twice{as_what}",
                 "Leave one out, or give it another option; chance is judged by --seeds.",
             )
-        seen[contestant.name] = contestant.called
+        seen[contestant.meaning] = contestant
 
 
 def as_file_name(name: str) -> str:

@@ -6,7 +6,8 @@ text alone decides, so they are the same in every corpus.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from bertkit.corpus.preparing.progress import Progress
 from bertkit.corpus.preparing.vocabulary import cleaned_sample
 from bertkit.corpus.reading.readers import ReadOptions, find_sources
 from bertkit.corpus.shards import Array
-from bertkit.errors import CorpusError, UsageError
+from bertkit.errors import CorpusError, UsageError, WriteError
 from bertkit.files import atomic_folder
 from bertkit.interop.hub import find_folder
 from bertkit.text.chinese import segmenter_installed
@@ -49,10 +50,17 @@ class Corpora:
                         f"{self.given[family].path} and {name} are both for {corpus.tokenizer.family.title}",
                         "Give one corpus for each kind of tokenizer.",
                     )
-                self.given[family] = _with_validation(corpus)
+                self.given[family] = _with_both_splits(corpus, "Prepare it again")
         for name in asked.tokenizers:
             tokenizer = Tokenizer.open(find_folder(name))
-            self.tokenizers[tokenizer.family.name] = tokenizer
+            if (family := tokenizer.family.name) in self.tokenizers:
+                raise UsageError(
+                    f"--tokenizer {name}: there is one for {tokenizer.family.title} already",
+                    "Give one for each kind of tokenizer.",
+                )
+            self.tokenizers[family] = tokenizer
+            if family not in [each.name for each in asked.families]:
+                said(f"no contestant reads tokens of {name}, which is for {tokenizer.family.title}")
         self._check()
 
     def _check(self) -> None:
@@ -93,16 +101,17 @@ class Corpora:
                 )
                 tokenizer = self._train(family, sample, progress)
             self.said(f"corpus for {family.title} ({family.kind}, {tokenizer.vocab_size:,} pieces)")
-            corpus = prepare(
-                self.asked.inputs,
-                tokenizer,
-                self.path(family),
-                recipe,
-                file_format=self.asked.file_format,
-                workers=device.usable_threads(),
-                progress=progress,
-            )
-            made[family.name] = _with_validation(corpus)
+            with _text_as_before(self.out):
+                corpus = prepare(
+                    self.asked.inputs,
+                    tokenizer,
+                    self.path(family),
+                    recipe,
+                    file_format=self.asked.file_format,
+                    workers=device.usable_threads(),
+                    progress=progress,
+                )
+            made[family.name] = _with_both_splits(corpus, "Choose another --out")
         return made
 
     def _trained(self, family: Family) -> Tokenizer | None:
@@ -120,9 +129,26 @@ class Corpora:
         return tokenizer
 
 
-def _with_validation(corpus: CorpusFolder) -> CorpusFolder:
-    if not corpus.shard_names("validation"):
-        raise CorpusError(f"{corpus.path} has no validation split", "Hold out more: --validation 0.05.")
+@contextmanager
+def _text_as_before(out: Path) -> Iterator[None]:
+    """What `bertkit prepare` can begin anew, a comparison cannot: its runs have learned from the corpus."""
+    try:
+        yield
+    except WriteError as problem:
+        if "--overwrite" not in problem.remedy:
+            raise
+        raise WriteError(
+            f"{problem.problem}: files were changed, added or touched since {out} was begun",
+            "Choose another --out; or bring the files back as they were, with their times.",
+        ) from None
+
+
+def _with_both_splits(corpus: CorpusFolder, way_out: str) -> CorpusFolder:
+    for split, amount in (("train", "less"), ("validation", "more")):
+        if not corpus.shard_names(split):
+            raise CorpusError(
+                f"{corpus.path} has no {split} split", f"{way_out}, and hold out {amount}: --validation 0.05."
+            )
     return corpus
 
 

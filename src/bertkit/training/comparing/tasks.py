@@ -11,6 +11,7 @@ import numpy as np
 
 from bertkit.corpus.sampling.order import Order
 from bertkit.errors import InputError, UsageError, nearest, shortened
+from bertkit.files import sha256_of
 from bertkit.tasks import HOMES, task_called
 from bertkit.tasks.task import Reading
 from bertkit.training.finetune import Examples, FinetuneRequest, read_examples
@@ -39,6 +40,11 @@ class TaskAsked:
             head={"lstm": lstm} if lstm else {},
             change=change,
         )
+
+    def files(self) -> dict[str, dict[str, str]]:
+        """What is learned from and what is measured on, with the hashes that tell whether they are still the same."""
+        names = {"train": self.train, "dev": self.dev or self.train}
+        return {part: {"file": file, "sha256": sha256_of(Path(file))} for part, file in names.items()}
 
     def examples(self, max_length: int, notes: list[str]) -> Examples:
         own: list[str] = []

@@ -7,7 +7,7 @@ scored is written down at once, so that an interruption costs one fit at most.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -60,11 +60,36 @@ def entries(asked: Asked) -> list[Entry]:
 class Trials:
     def __init__(self, asked: Asked, out: Path, machine: Machine) -> None:
         self.asked, self.out, self.machine = asked, out, machine
+        self.files = {self.key(task): task.files() for task in asked.tasks}
 
     def scores(self, entry: Entry) -> dict[str, Any]:
-        """By task: what is known so far."""
+        """By task: what is known so far, of the files as they are now."""
+        return {key: its for key, its in self._stored(entry).items() if self._still(key, its)}
+
+    def outdated(self, task: TaskAsked, rows: Sequence[Entry]) -> bool:
+        """Whether one of them has scores of other files that had the same names."""
+        key = self.key(task)
+        return any(not self._still(key, its) for row in rows if (its := self._stored(row).get(key)))
+
+    def remember_files(self, entry: Entry) -> None:
+        """Scores that were stored without hashes are of the files as they are now; from now on that is known."""
+        stored = self._stored(entry)
+        if lacking := [key for key, its in stored.items() if "sha256" not in its and key in self.files]:
+            self._store(entry, stored | {key: {**stored[key], "sha256": self._hashes(key)} for key in lacking})
+
+    def _still(self, key: str, its: Mapping[str, Any]) -> bool:
+        return key not in self.files or its.get("sha256", self._hashes(key)) == self._hashes(key)
+
+    def _hashes(self, key: str) -> dict[str, str]:
+        return {part: facts["sha256"] for part, facts in self.files[key].items()}
+
+    def _stored(self, entry: Entry) -> dict[str, Any]:
         path = self.out / "scores" / entry.file
         return read_json(path) if path.exists() else {}
+
+    def _store(self, entry: Entry, known: Mapping[str, Any]) -> None:
+        with atomic_file(self.out / "scores" / entry.file) as file:
+            file.write(to_json(known).encode())
 
     def missing(self, entry: Entry) -> Iterator[tuple[TaskAsked, int]]:
         known = self.scores(entry)
@@ -107,11 +132,10 @@ class Trials:
         )
         score = examples.task.metrics(examples.dev, answers)[examples.task.main_metric]
         known = self.scores(entry)
-        its = known.setdefault(self.key(task), {"scores": {}})
+        its = known.setdefault(self.key(task), {"scores": {}, "sha256": self._hashes(self.key(task))})
         its["scores"][str(seed)] = score
         its |= {"settings": asdict(settings), "learned_from": len(chosen)}
         its.setdefault("interval", list(interval(examples.task, examples.dev, answers)))
-        with atomic_file(self.out / "scores" / entry.file) as file:
-            file.write(to_json(known).encode())
+        self._store(entry, known)
         gc.collect()
         return float(score)
