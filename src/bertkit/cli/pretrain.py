@@ -242,8 +242,8 @@ def _interruption(run: Path) -> Iterator[None]:
 
 
 def _result(run: Path, facts: dict[str, Any]) -> None:
+    from bertkit.interop.folder import ModelFolder
     from bertkit.objectives.terms import answered_right, word_loss
-    from bertkit.text.tokenizer import Tokenizer
     from bertkit.training.validation import perplexity
 
     result = {"model": str(run / "model"), "report": str(run / "report.html"), **facts}
@@ -252,8 +252,11 @@ def _result(run: Path, facts: dict[str, Any]) -> None:
         emit(result)
         return
     folder = run / ("generator" if "rtd_accuracy" in facts else "model")
-    mask = Tokenizer.open(folder).specials.get("mask")
-    attempt = f'fill-mask {folder} "A text with a {mask} in it."' if mask else f'generate {folder} "Once upon a time"'
+    opened = ModelFolder(folder)
+    if opened.task == "generate":
+        attempt = f'generate {folder} "Once upon a time"'
+    else:
+        attempt = f'fill-mask {folder} "A text with a {opened.tokenizer().specials["mask"]} in it."'
     typer.echo(
         f"held-out text: perplexity {result['perplexity']:.1f}, {answered_right(facts)}\n"
         f"model   {run / 'model'}\nreport  {run / 'report.html'}\n"

@@ -18,7 +18,7 @@ from bertkit.config import GPTS, BertConfig
 from bertkit.errors import ModelFolderError, WriteError, shortened
 from bertkit.files import read_json, refuse_existing, sha256_of
 from bertkit.interop.families import class_for, family_of, suffix_of
-from bertkit.interop.families.names import OTHER_HEADS, HuggingFaceFamily
+from bertkit.interop.families.names import OTHER_HEADS
 from bertkit.interop.huggingface import config_from_huggingface
 from bertkit.interop.safetensors_files import Entry, read_headers
 from bertkit.interop.sentence_transformers import SentenceSettings, read_sentence_settings
@@ -188,9 +188,10 @@ class ModelFolder:
     @property
     def task(self) -> str:
         """What the folder is for: as bertkit.json says, or by the head that config.json names."""
-        if task := self.manifest.get("task"):
+        task = self.manifest.get("task")
+        if task and not (task == "fill-mask" and self.config.is_decoder):  # as left-to-right folders once said
             return str(task)
-        return task_for(self.family, self.architecture)
+        return task_for(self.config, self.architecture)
 
     @property
     def architecture(self) -> str:
@@ -213,11 +214,12 @@ TASKS = {
 """What a model of each class of transformers is for, by the end of the class's name."""
 
 
-def task_for(family: HuggingFaceFamily, architecture: str) -> str:
+def task_for(config: BertConfig, architecture: str) -> str:
     suffix = suffix_of(architecture)
-    if "rtd" in family.classes.get(suffix, ()):  # it tells replaced tokens, and guesses none
+    if "rtd" in family_of(config).classes.get(suffix, ()):  # it tells replaced tokens, and guesses none
         return "embed"
-    return TASKS.get(suffix, architecture)
+    task = TASKS.get(suffix, architecture)
+    return "generate" if task == "fill-mask" and config.is_decoder else task
 
 
 SIGNS = (MANIFEST, "config.json", "tokenizer.json", "vocab.txt")
