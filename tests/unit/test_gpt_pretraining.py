@@ -39,6 +39,7 @@ from bertkit.training.watcher import Watcher
 from corpora import lines_of
 
 FEW_STEPS = {"batch": 8, "length": 32}
+ONE_WAY = {"left_to_right": True, "nsp": False}
 ONE_CORE = device.choose("cpu", "float32", 1)
 CLASSES = {"gpt": transformers.OpenAIGPTLMHeadModel, "gpt2": transformers.GPT2LMHeadModel}
 EVERY_GPT = pytest.mark.parametrize("family", CLASSES)
@@ -229,6 +230,8 @@ def test_masked_words_are_learned_across_documents_too(corpora, tmp_path):
         ("gpt2-tiny", "gpt2", {"nsp": True}, "next sentences for a gpt2 model, which reads from left to right"),
         ("gpt2-tiny", "gpt2", {"masking.copies": 1}, "--masks for a gpt2 model"),
         ("gpt2-tiny", "gpt2", {"masking.unit": "word"}, "--mask for a gpt2 model"),
+        ("bert-tiny", "bert", {**ONE_WAY, "masking.rate": 0.2}, "--mask-rate for a left-to-right bert model, which gue"),
+        ("bert-tiny", "bert", {**ONE_WAY, "masking.masked": 1.0}, "Leave out --mask-shares"),
         ("gpt2-tiny", "gpt2", {"pre_norm": False}, "a gpt2 with its norms last"),
         ("gpt-tiny", "gpt", {"pre_norm": True}, "a gpt with its norms first"),
         ("bert-tiny", "bert", {"across_documents": True}, "across documents, and pairs of sentences.*--no-nsp"),
