@@ -7,6 +7,7 @@ from transformers import BertConfig as TheirConfig
 
 from bertkit.config import BertConfig
 from bertkit.errors import ConfigError, nearest
+from bertkit.interop.families import FAMILIES
 from bertkit.interop.huggingface import config_from_huggingface, config_to_huggingface
 from bertkit.model.presets import bert_large
 
@@ -89,6 +90,48 @@ def test_keys_of_published_checkpoints_that_mean_nothing_are_passed_over():
 def test_what_would_compute_something_else_is_refused(values, message):
     with pytest.raises(ConfigError, match=message):
         config_from_huggingface(values, "config.json")
+
+
+@pytest.mark.parametrize(
+    ("model_type", "named", "right"),
+    [
+        ("roberta", "BertModel", "bert"),
+        ("bert", "RobertaForMaskedLM", "roberta"),
+        ("electra", "BertForPreTraining", "bert"),
+        ("bert", "DistilBertModel", "distilbert"),
+        ("roberta", "MegatronBertModel", "megatron-bert"),
+        ("gpt2", "OpenAIGPTLMHeadModel", "openai-gpt"),
+    ],
+)
+def test_a_class_of_another_family_than_the_type_is_refused(model_type, named, right):
+    values = {"model_type": model_type, "architectures": [named]}
+    message = rf'names {named}, and model_type is .{model_type}.. {named} goes with "model_type": "{right}"'
+    with pytest.raises(ConfigError, match=message):
+        config_from_huggingface(values, "config.json")
+
+
+def test_without_a_type_the_class_must_be_berts():
+    sizes = dict.fromkeys(("vocab_size", "hidden_size", "num_hidden_layers", "type_vocab_size"), 12)
+    assert config_from_huggingface({**sizes, "architectures": ["BertModel"]}, "config.json").family == "bert"
+    with pytest.raises(ConfigError, match="names RobertaModel, and there is no model_type"):
+        config_from_huggingface({**sizes, "architectures": ["RobertaModel"]}, "config.json")
+
+
+@pytest.mark.parametrize(
+    ("model_type", "named"),
+    [
+        *((family.model_type, f"{family.class_prefix}ForSequenceClassification") for family in FAMILIES),
+        ("bert", "MyBertForNames"),
+        ("roberta", "XLMRobertaModel"),
+        ("bert", "BertGenerationEncoder"),
+        ("gpt2", "GPT2DoubleHeadsModel"),
+    ],
+)
+def test_classes_of_the_family_and_unknown_ones_say_nothing_against_it(model_type, named):
+    values = {"model_type": model_type, "architectures": [named]}
+    assert config_from_huggingface(values, "config.json") == config_from_huggingface(
+        {"model_type": model_type}, "config.json"
+    )
 
 
 def test_a_key_can_be_ignored_by_name():
