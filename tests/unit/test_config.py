@@ -134,6 +134,22 @@ def test_classes_of_the_family_and_unknown_ones_say_nothing_against_it(model_typ
     )
 
 
+@pytest.mark.parametrize(
+    ("written", "read_as", "message"),
+    [
+        ("bert", "distilbert", "'hidden_size' for DistilBERT: it is one of BERT, RoBERTa, ALBERT, ELECTRA, ModernBERT"),
+        ("gpt2", "openai-gpt", "'activation_function' for OpenAI GPT: it is one of GPT-2"),
+        ("distilbert", "bert", "'dim' for BERT: it is one of DistilBERT"),
+        ("albert", "bert", "'embedding_size' for BERT: it is one of ALBERT, ELECTRA"),
+    ],
+)
+def test_a_key_of_other_families_says_whose_it_is(written, read_as, message):
+    config = config_from_huggingface({"model_type": written}, "config.json")
+    values = config_to_huggingface(config, "Model") | {"model_type": read_as}
+    with pytest.raises(ConfigError, match=f"{message}. Bring the config.json that belongs to the weights"):
+        config_from_huggingface(values, "config.json")
+
+
 def test_a_key_can_be_ignored_by_name():
     values = {"model_type": "bert", "my_setting": 3}
     assert config_from_huggingface(values, "config.json", ignore=["my_setting"]) == BertConfig()

@@ -86,6 +86,13 @@ def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Coll
         if key in family.copies:
             continue
         if key not in only:
+            if owners := [each.title for each in FAMILIES if key in keys_of(each).values()]:
+                raise ConfigError(
+                    f"{source}: unknown key {shortened(key)} for {family.title}: it is one of "
+                    f"{', '.join(dict.fromkeys(owners))}",
+                    "Bring the config.json that belongs to the weights, with their model_type. If the key changes"
+                    f" nothing, add --ignore-config-key {key}.",
+                )
             guess = nearest(key, [*keys.values(), *only])
             raise ConfigError(
                 f"{source}: unknown key {shortened(key)}",
