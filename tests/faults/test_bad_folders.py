@@ -217,8 +217,8 @@ def test_a_bare_bert_that_is_called_a_roberta_is_refused(folder, tmp_path):
     from bertkit.interop.folder import ModelFolder
     from bertkit.interop.weights import load_model, save_model
 
-    opened = ModelFolder(folder)
-    save_model(tmp_path / "bare", load_model(opened).model, opened.tokenizer(), architecture="BertModel", manifest=False)
+    model, tokenizer = load_model(ModelFolder(folder)).model, ModelFolder(folder).tokenizer()
+    save_model(tmp_path / "bare", model, tokenizer, architecture="BertModel", manifest=False)
     set_config(tmp_path / "bare", model_type="roberta", pad_token_id=1)
     refused(tmp_path / "bare", "config.json: architectures names BertModel, and model_type is 'roberta'")
 
