@@ -109,7 +109,10 @@ def make_recipe(request: Request) -> Recipe:
         else:
             plain[name] = value
     changed = {part: replace(getattr(recipe, part), **values) for part, values in parts.items() if values}
-    recipe = suited(replace(recipe, **changed, **plain), family_asked(request), request.change)
+    family = family_asked(request)
+    if family != "bert" and plain.get("left_to_right"):  # a GPT is so anyway, and the others are refused for it
+        plain.setdefault("nsp", False)
+    recipe = suited(replace(recipe, **changed, **plain), family, request.change)
     if recipe.across_documents and recipe.nsp:
         raise UsageError(
             "sequences across documents, and pairs of sentences, which are of one document or two", "Add --no-nsp."
