@@ -43,6 +43,9 @@ def pretrain(
     extend_vocabulary: Annotated[
         bool, typer.Option("--extend-vocabulary", help="Fit the model of --from to the corpus's own vocabulary.")
     ] = False,
+    groups: Annotated[
+        int | None, typer.Option(help="ALBERT: so many groups of layers, each with weights of its own. [1]")
+    ] = None,
     recipe: Annotated[str, typer.Option(help="fast: the most from a budget of time; bert: as in the paper.")] = "fast",
     batch: Annotated[int | None, typer.Option(min=1, help="Sequences of a step, over all processes.")] = None,
     length: Annotated[int | None, typer.Option(min=8, help="Tokens of a sequence. [128]")] = None,
@@ -165,6 +168,7 @@ def pretrain(
                 model=model,
                 start_from=start_from,
                 extend_vocabulary=extend_vocabulary,
+                groups=groups,
                 recipe=recipe,
                 change={name: value for name, value in changes.items() if value is not None},
                 steps=steps,
