@@ -71,7 +71,8 @@ def pretrain(
     ] = None,
     no_nsp: Annotated[bool, typer.Option("--no-nsp", help="Without next-sentence prediction.")] = False,
     generator_size: Annotated[
-        float | None, typer.Option(help="ELECTRA: its generator's width, as a share of the discriminator's. [0.25]")
+        float | None,
+        typer.Option(help="ELECTRA: its generator's width, as a share of the discriminator's. [0.25; base 1/3]"),
     ] = None,
     left_to_right: Annotated[
         bool, typer.Option("--left-to-right", help="Each token sees only those before it; with --no-nsp.")

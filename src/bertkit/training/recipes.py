@@ -123,8 +123,8 @@ def _stages(batch: int, length: int, long_length: int) -> tuple[Stage, ...]:
     return (Stage(length=length, batch=batch, share=0.9), Stage(length=long_length, batch=batch, share=0.1))
 
 
-GENERATOR_SIZE = 0.25
-"""As published for small and large; base has a third."""
+GENERATOR_SIZE, GENERATOR_SIZES = 0.25, {"electra-base": 1 / 3}
+"""As published: of small and large, which others have too, and of base."""
 
 
 def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
@@ -152,7 +152,7 @@ def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
     if recipe.nsp and "nsp" in asked:
         raise UsageError(f"next sentences for a {family} model, which has no head for them", "Leave them out.")
     if family == "electra":
-        size = recipe.generator_size if "generator_size" in asked else GENERATOR_SIZE
+        size = recipe.generator_size if "generator_size" in asked else recipe.generator_size or GENERATOR_SIZE
         if not 0 < size <= 1:
             raise UsageError(
                 f"a generator of {size:g} times the width of its discriminator",

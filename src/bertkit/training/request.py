@@ -16,7 +16,7 @@ from bertkit.interop.hub import find_folder
 from bertkit.model.presets import PRESETS
 from bertkit.text.families import FAMILIES as TOKENIZER_FAMILIES
 from bertkit.training.parallel import WAYS
-from bertkit.training.recipes import Recipe, recipe_called, suited
+from bertkit.training.recipes import GENERATOR_SIZES, Recipe, recipe_called, suited
 
 USUAL_RATES = {"adamw": 1e-3, "lamb": 5e-3, "muon": 2e-3}
 """For small models and short runs, from nothing."""
@@ -132,6 +132,8 @@ def make_recipe(request: Request) -> Recipe:
     family = family_asked(request)
     if family != "bert" and plain.get("left_to_right"):  # a GPT is so anyway, and the others are refused for it
         plain.setdefault("nsp", False)
+    if request.model in GENERATOR_SIZES:
+        plain.setdefault("generator_size", GENERATOR_SIZES[request.model])
     recipe = suited(replace(recipe, **changed, **plain), family, request.change)
     if recipe.across_documents and recipe.nsp:
         raise UsageError(
