@@ -176,6 +176,7 @@ def test_a_model_goes_on_in_a_new_domain_with_new_words(
         (("--steps", 2, "--length", 4096), "the model has 512 positions"),
         (("--steps", 2, "--extend-vocabulary"), "Give one with --from"),
         (("--steps", 2, "--from", "x", "--model", "bert-tiny"), "--model and --from are both given"),
+        (("--steps", 2, "--groups", 2), "Only ALBERT's share them"),
         (("--hours", -1), "Give a time of more than 0 hours"),
         (("--steps", 2, "--parallel", "dp"), "There are: ddp, fsdp"),
     ],

@@ -212,6 +212,17 @@ def test_a_config_that_cannot_be_is_refused(folder, changes, fragment):
     refused(folder, str(folder / "config.json"), fragment)
 
 
+def test_a_bare_bert_that_is_called_a_roberta_is_refused(folder, tmp_path):
+    """Names and shapes of its tensors are the same, and its positions would begin elsewhere."""
+    from bertkit.interop.folder import ModelFolder
+    from bertkit.interop.weights import load_model, save_model
+
+    model, tokenizer = load_model(ModelFolder(folder)).model, ModelFolder(folder).tokenizer()
+    save_model(tmp_path / "bare", model, tokenizer, architecture="BertModel", manifest=False)
+    set_config(tmp_path / "bare", model_type="roberta", pad_token_id=1)
+    refused(tmp_path / "bare", "config.json: architectures names BertModel, and model_type is 'roberta'")
+
+
 def test_keys_that_name_code_run_none(folder):
     set_config(folder, auto_map={"AutoModel": "evil.Model"}, trust_remote_code=True)
     refused(folder, "trust_remote_code")

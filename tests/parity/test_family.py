@@ -90,6 +90,13 @@ KINDS = {
         lambda out: out.logits,
         _words,
     ),
+    "albert, fourteen groups of eighteen layers": Kind(
+        transformers.AlbertConfig,
+        transformers.AlbertForMaskedLM,
+        {**SIZES, "num_hidden_layers": 18, "num_hidden_groups": 14, "embedding_size": 8, "max_position_embeddings": 64},
+        lambda out: out.logits,
+        _words,
+    ),
     "albert, sentence order": Kind(
         transformers.AlbertConfig,
         transformers.AlbertForPreTraining,

@@ -94,6 +94,28 @@ def test_ours_opens_there_and_again_here(family, name, folders, tokenizers, tmp_
     assert there(text)["input_ids"] == tokenizer.encode(text).ids
 
 
+@pytest.mark.parametrize("name", ["tag", "qa"])
+def test_of_a_task_that_has_no_class_there_the_model_opens_and_here_the_head_too(name, folders, tokenizers, tmp_path):
+    task, _, inputs = TASKS[name]
+    model = new_model(ModelFolder(folders["gpt"]), task, FinetuneRequest(task=name, train="", start=""), 0).eval()
+    model.bert.mlm = None
+    tokenizer = tokenizers["gpt"].for_tasks()
+    save_fine_tuned(tmp_path / "ours", model, task, tokenizer, metrics={}, provenance={})
+    folder = ModelFolder(tmp_path / "ours")
+    assert (folder.architecture, folder.task) == ("OpenAIGPTModel", name)
+    theirs, info = transformers.AutoModel.from_pretrained(folder.path, output_loading_info=True)
+    assert type(theirs) is transformers.OpenAIGPTModel
+    assert not info["missing_keys"]
+    ids = torch.tensor([tokenizer.encode("The import statement").ids])
+    with torch.no_grad():
+        expected = theirs.eval()(ids).last_hidden_state
+        torch.testing.assert_close(model.bert.encoder(ids).last, expected, rtol=0, atol=1e-5)
+    loaded = load_fine_tuned(folder)
+    assert loaded.task == task
+    assert all(torch.equal(a, b) for a, b in zip(loaded.model.parameters(), model.parameters(), strict=True))
+    assert len(bertkit.load(folder.path)(inputs)) == len(inputs)
+
+
 @pytest.mark.parametrize(("family", "name"), [pair for pair in PAIRS if pair[1] != "choice"])
 def test_theirs_opens_here(family, name, folders, tokenizers, tmp_path):
     task, suffix, inputs = TASKS[name]

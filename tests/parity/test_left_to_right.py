@@ -12,9 +12,9 @@ from test_outputs import SHAPES, assert_equal_gradients, close, make_inputs, mak
 from transformers import BertConfig as TheirConfig
 from transformers import BertForMaskedLM, BertForPreTraining, BertLMHeadModel, BertModel, pipeline
 
-from bertkit import load_encoder
+from bertkit import load, load_encoder
 from bertkit.cli.info import folder_facts
-from bertkit.errors import ConfigError
+from bertkit.errors import ConfigError, UsageError
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.weights import load_model, save_model
 from bertkit.model.bert import Bert
@@ -131,14 +131,42 @@ def test_their_folder_opens_here_bit_equal(tmp_path, tokenizer, kind, is_decoder
     assert all(torch.equal(before[key], after[key]) for key in before)
 
 
-def test_guesses_for_a_mask_equal_the_reference_and_see_only_what_is_left_of_it(folder):
+def test_scores_of_words_equal_the_reference_and_see_only_what_is_left_of_them(folder):
     expected = pipeline("fill-mask", model=str(folder), top_k=3)("The file [MASK] closed.")
     encoder = load_encoder(folder)
-    (guesses,) = encoder.fill_mask("The file [MASK] closed.", k=3)
-    assert [guess.id for guess in guesses] == [row["token"] for row in expected]
-    close(torch.tensor([g.probability for g in guesses]), torch.tensor([row["score"] for row in expected]))
-    (others,) = encoder.fill_mask("The file [MASK] opened and read to its end.", k=3)
-    close(torch.tensor([g.probability for g in others]), torch.tensor([g.probability for g in guesses]))
+
+    def likeliest(text: str) -> torch.return_types.topk:
+        ids = encoder.tokenizer.encode(text).ids
+        with torch.no_grad():
+            last = encoder.model.encoder(torch.tensor([ids])).last[0, ids.index(encoder.tokenizer.mask_id)]
+            return encoder.model.word_scores(last).softmax(-1).topk(3)
+
+    best = likeliest("The file [MASK] closed.")
+    assert best.indices.tolist() == [row["token"] for row in expected]
+    close(best.values, torch.tensor([row["score"] for row in expected]))
+    close(likeliest("The file [MASK] opened and read to its end.").values, best.values)
+
+
+@pytest.mark.parametrize("kind", ["BertForMaskedLM", "BertForPreTraining"])
+@pytest.mark.parametrize("manifest", ["as written", "of before", "none"])
+def test_a_folder_is_a_writer_and_fills_no_masks(folder, tmp_path, tokenizer, kind, manifest):
+    model, _ = load_model(ModelFolder(folder))
+    place = tmp_path / "one-way"
+    save_model(place, model, tokenizer, architecture=kind, manifest=manifest != "none")
+    if manifest == "of before":
+        facts = json.loads((place / "bertkit.json").read_text())
+        (place / "bertkit.json").write_text(json.dumps(facts | {"task": "fill-mask"}))
+    assert folder_facts(str(place), [])["task"] == "generate"
+    writer = load(place)
+    assert writer("The file is", max_new_tokens=2)[0].ids
+    with pytest.raises(UsageError, match=r"one-way reads from left to right: it guesses the next word.*generate"):
+        writer.encoder.fill_mask("The file [MASK] closed.")
+
+
+def test_one_without_a_head_gives_vectors(folder, tmp_path, tokenizer):
+    model, _ = load_model(ModelFolder(folder))
+    save_model(tmp_path / "bare", model, tokenizer, architecture="BertModel")
+    assert load(tmp_path / "bare")("The file").shape == (128,)
 
 
 def test_vectors_and_attention_of_a_text_look_only_left(folder):

@@ -7,6 +7,7 @@ from transformers import BertConfig as TheirConfig
 
 from bertkit.config import BertConfig
 from bertkit.errors import ConfigError, nearest
+from bertkit.interop.families import FAMILIES
 from bertkit.interop.huggingface import config_from_huggingface, config_to_huggingface
 from bertkit.model.presets import bert_large
 
@@ -88,6 +89,64 @@ def test_keys_of_published_checkpoints_that_mean_nothing_are_passed_over():
 )
 def test_what_would_compute_something_else_is_refused(values, message):
     with pytest.raises(ConfigError, match=message):
+        config_from_huggingface(values, "config.json")
+
+
+@pytest.mark.parametrize(
+    ("model_type", "named", "right"),
+    [
+        ("roberta", "BertModel", "bert"),
+        ("bert", "RobertaForMaskedLM", "roberta"),
+        ("electra", "BertForPreTraining", "bert"),
+        ("bert", "DistilBertModel", "distilbert"),
+        ("roberta", "MegatronBertModel", "megatron-bert"),
+        ("gpt2", "OpenAIGPTLMHeadModel", "openai-gpt"),
+    ],
+)
+def test_a_class_of_another_family_than_the_type_is_refused(model_type, named, right):
+    values = {"model_type": model_type, "architectures": [named]}
+    message = rf'names {named}, and model_type is .{model_type}.. {named} goes with "model_type": "{right}"'
+    with pytest.raises(ConfigError, match=message):
+        config_from_huggingface(values, "config.json")
+
+
+def test_without_a_type_the_class_must_be_berts():
+    sizes = dict.fromkeys(("vocab_size", "hidden_size", "num_hidden_layers", "type_vocab_size"), 12)
+    assert config_from_huggingface({**sizes, "architectures": ["BertModel"]}, "config.json").family == "bert"
+    with pytest.raises(ConfigError, match="names RobertaModel, and there is no model_type"):
+        config_from_huggingface({**sizes, "architectures": ["RobertaModel"]}, "config.json")
+
+
+@pytest.mark.parametrize(
+    ("model_type", "named"),
+    [
+        *((family.model_type, f"{family.class_prefix}ForSequenceClassification") for family in FAMILIES),
+        ("bert", "MyBertForNames"),
+        ("roberta", "XLMRobertaModel"),
+        ("bert", "BertGenerationEncoder"),
+        ("gpt2", "GPT2DoubleHeadsModel"),
+    ],
+)
+def test_classes_of_the_family_and_unknown_ones_say_nothing_against_it(model_type, named):
+    values = {"model_type": model_type, "architectures": [named]}
+    assert config_from_huggingface(values, "config.json") == config_from_huggingface(
+        {"model_type": model_type}, "config.json"
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as", "message"),
+    [
+        ("bert", "distilbert", "'hidden_size' for DistilBERT: it is one of BERT, RoBERTa, ALBERT, ELECTRA, ModernBERT"),
+        ("gpt2", "openai-gpt", "'activation_function' for OpenAI GPT: it is one of GPT-2"),
+        ("distilbert", "bert", "'dim' for BERT: it is one of DistilBERT"),
+        ("albert", "bert", "'embedding_size' for BERT: it is one of ALBERT, ELECTRA"),
+    ],
+)
+def test_a_key_of_other_families_says_whose_it_is(written, read_as, message):
+    config = config_from_huggingface({"model_type": written}, "config.json")
+    values = config_to_huggingface(config, "Model") | {"model_type": read_as}
+    with pytest.raises(ConfigError, match=f"{message}. Bring the config.json that belongs to the weights"):
         config_from_huggingface(values, "config.json")
 
 

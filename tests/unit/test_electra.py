@@ -18,14 +18,14 @@ from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.sampling.order import Choice
 from bertkit.errors import UsageError
 from bertkit.model.electra import SHARED, Electra
-from bertkit.model.presets import PRESETS
+from bertkit.model.presets import PRESETS, electra_generator
 from bertkit.objectives.masking import Masking
 from bertkit.objectives.mlm import masked_word_term, masked_words_with_guesses, sampled
 from bertkit.objectives.pretraining import Batch, PretrainingData
 from bertkit.objectives.rtd import WEIGHT, draws, electra_terms
 from bertkit.training.loop import Learner
 from bertkit.training.pretrain import pretrain
-from bertkit.training.request import Request
+from bertkit.training.request import Request, make_recipe
 from bertkit.training.watcher import Watcher
 
 STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -179,3 +179,29 @@ def test_a_generator_that_cannot_be_is_refused(name, size, message, shards, tmp_
     with pytest.raises(UsageError, match=message):
         pretrain(request, tmp_path / "run", device.choose("cpu", "float32", 1), Watcher())
     assert not (tmp_path / "run").exists()
+
+
+def test_a_generator_of_another_width_than_asked_for_is_told(shards, tmp_path):
+    said: list[str] = []
+
+    class Listening(Watcher):
+        def said(self, message: str) -> None:
+            said.append(message)
+
+    for size in (0.25, 0.5):
+        change = {"batch": 4, "length": 32, "generator_size": size}
+        request = Request(shards=shards, model="electra-tiny", steps=1, change=change, validation_samples=4)
+        pretrain(request, tmp_path / str(size), device.choose("cpu", "float32", 1), Listening())
+    notes = [text for text in said if "the generator is" in text]
+    assert notes == [
+        "the generator is 0.5 times as wide as the discriminator, not 0.25: heads are 64 wide, and it has 1 of them"
+    ]
+
+
+def test_the_generator_of_each_size_is_as_wide_as_published(shards):
+    def width(name: str, **change: float) -> int:
+        recipe = make_recipe(Request(shards=shards, model=name, steps=1, change=change))
+        return electra_generator(PRESETS[name](), recipe.generator_size).hidden_size
+
+    assert [width(f"electra-{size}") for size in ("small", "base", "large")] == [64, 256, 256]
+    assert width("electra-base", generator_size=0.25) == 192

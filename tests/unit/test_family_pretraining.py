@@ -157,6 +157,36 @@ def test_ngrams_are_runs_of_up_to_three_words_the_short_ones_more_often(corpora)
     assert counts[4:].sum() < 0.05 * counts.sum()  # only where two of them touch
 
 
+def test_groups_of_layers_are_kept_in_the_run_and_its_config(corpora, tmp_path):
+    request = Request(shards=corpora["albert"], model="albert-mini", groups=3, steps=2, change=FEW_STEPS)
+    pretrain(request, tmp_path / "run", device.choose("cpu", "float32", 1), Watcher())
+    run, config = (json.loads((tmp_path / "run" / name).read_text()) for name in ("run.json", "model/config.json"))
+    assert (run["request"]["groups"], run["settings"]["model"]["num_hidden_groups"]) == (3, 3)
+    assert (config["num_hidden_groups"], config["num_hidden_layers"]) == (3, 4)
+    assert len(bertkit.load_encoder(tmp_path / "run" / "model").model.encoder.blocks) == 3
+    their_class = transformers.AlbertForPreTraining
+    theirs, info = their_class.from_pretrained(tmp_path / "run" / "model", output_loading_info=True)
+    assert len(theirs.albert.encoder.albert_layer_groups) == 3
+    assert not info["missing_keys"]
+    assert not info["unexpected_keys"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"model": "albert-mini", "groups": 5}, "--groups 5 for albert-mini, which has 4 layers. Give from 1.* to 4"),
+        ({"model": "albert-mini", "groups": 0}, "--groups 0 for albert-mini"),
+        ({"model": "bert-mini", "groups": 2}, "--groups 2 for a bert model.*Only ALBERT's share them"),
+        ({"groups": 2}, "--groups 2 for a bert model"),
+        ({"model": "roberta-tiny", "groups": 1}, "--groups 1 for a roberta model"),
+        ({"start_from": "somewhere", "groups": 2}, "keeps the groups it was trained with"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(asked, message):
+    with pytest.raises(UsageError, match=message):
+        Request(shards=Path("shards"), steps=2, **asked)
+
+
 def test_a_group_of_layers_learns_from_all_of_them():
     from bertkit.model.bert import Bert
     from bertkit.model.presets import PRESETS

@@ -206,6 +206,8 @@ def test_few_examples_are_passed_over_more_often_and_narrow_models_learn_faster(
     wide = FitSettings.usual(width=768, units=10_000)
     assert wide == FitSettings(transfer=Transfer(layer_decay=1.0))
     assert FitSettings.usual(width=768, units=10_000, family="electra").transfer.layer_decay == 0.8
+    assert FitSettings.usual(width=1024, units=10_000, family="electra").transfer.layer_decay == 0.9
+    assert FitSettings.usual(width=1024, units=10_000).transfer.layer_decay == 1.0
     assert FitSettings.usual(width=768, units=100).epochs == 20
     assert FitSettings.usual(width=768, units=1000).epochs == 5
     rates = [FitSettings.usual(width=width, units=10_000).learning_rate for width in (1024, 768, 384, 128)]

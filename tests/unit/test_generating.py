@@ -112,6 +112,15 @@ def test_a_stop_string_ends_the_text_before_it_also_across_tokens(writer):
     assert len(cut.ids) < 20
 
 
+def test_stop_strings_are_a_tuple_of_texts_or_none(writer):
+    assert Sampling(stop=None).stop == Sampling().stop == ()  # type: ignore[arg-type]
+    assert Sampling(stop=["a", "b"]).stop == ("a", "b")  # type: ignore[arg-type]
+    for wrong in (5, "end", [3], ("a", None), {"a": 1}, object()):
+        with pytest.raises(UsageError, match=r"stop is .*Give a tuple of texts, or none"):
+            Sampling(stop=wrong)  # type: ignore[arg-type]
+    assert list(generate(writer, ["The file"], Sampling(max_new_tokens=2, stop=None)))  # type: ignore[arg-type]
+
+
 def test_a_beam_with_a_stop_string_has_come_to_its_end(writer):
     short = {"max_new_tokens": 12, "beams": 3, "length_penalty": 0.0}  # which favours those that end early
     ((text,),) = write(writer, ["The file"], Sampling(**short))

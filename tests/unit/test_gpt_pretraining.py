@@ -23,7 +23,7 @@ from bertkit.corpus.sampling.order import Choice
 from bertkit.corpus.sampling.sequences import Sequences
 from bertkit.corpus.sampling.stream import Stream
 from bertkit.corpus.shards import Shard
-from bertkit.errors import InterruptionError, UsageError
+from bertkit.errors import CorpusError, InterruptionError, UsageError
 from bertkit.interop.folder import ModelFolder
 from bertkit.interop.weights import load_model, save_model
 from bertkit.model.bert import Bert
@@ -34,11 +34,12 @@ from bertkit.text.recipe import VocabularyRecipe
 from bertkit.text.sample import draw_sample
 from bertkit.text.train import train
 from bertkit.training.pretrain import pretrain, resume
-from bertkit.training.request import Request
+from bertkit.training.request import Request, make_recipe
 from bertkit.training.watcher import Watcher
 from corpora import lines_of
 
 FEW_STEPS = {"batch": 8, "length": 32}
+ONE_WAY = {"left_to_right": True, "nsp": False}
 ONE_CORE = device.choose("cpu", "float32", 1)
 CLASSES = {"gpt": transformers.OpenAIGPTLMHeadModel, "gpt2": transformers.GPT2LMHeadModel}
 EVERY_GPT = pytest.mark.parametrize("family", CLASSES)
@@ -229,6 +230,8 @@ def test_masked_words_are_learned_across_documents_too(corpora, tmp_path):
         ("gpt2-tiny", "gpt2", {"nsp": True}, "next sentences for a gpt2 model, which reads from left to right"),
         ("gpt2-tiny", "gpt2", {"masking.copies": 1}, "--masks for a gpt2 model"),
         ("gpt2-tiny", "gpt2", {"masking.unit": "word"}, "--mask for a gpt2 model"),
+        ("bert-tiny", "bert", {**ONE_WAY, "masking.rate": 0.2}, "--mask-rate for a left-to-right bert model"),
+        ("bert-tiny", "bert", {**ONE_WAY, "masking.masked": 0.5}, "Leave out --mask-shares"),
         ("gpt2-tiny", "gpt2", {"pre_norm": False}, "a gpt2 with its norms last"),
         ("gpt-tiny", "gpt", {"pre_norm": True}, "a gpt with its norms first"),
         ("bert-tiny", "bert", {"across_documents": True}, "across documents, and pairs of sentences.*--no-nsp"),
@@ -238,4 +241,42 @@ def test_masked_words_are_learned_across_documents_too(corpora, tmp_path):
 def test_what_does_not_go_together_is_told_and_nothing_is_left(model, corpus, change, message, corpora, tmp_path):
     with pytest.raises(UsageError, match=message):
         pretrain(requested(corpora, model, corpus, **change), tmp_path / "run", ONE_CORE, Watcher())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_gpt_may_be_told_that_it_reads_from_left_to_right(corpora):
+    asked = make_recipe(requested(corpora, "gpt2-tiny", left_to_right=True))
+    assert asked == make_recipe(requested(corpora, "gpt2-tiny"))
+    for model in ("roberta-tiny", "albert-tiny"):
+        with pytest.raises(UsageError, match=r"left to right. Only bert models can be so"):
+            make_recipe(requested(corpora, model, "roberta", left_to_right=True))
+
+
+@pytest.mark.parametrize("extend", [False, True])
+@pytest.mark.parametrize(
+    ("family", "corpus", "message"),
+    [
+        ("gpt2", "bert", r"for BERT .wordpiece., and .*start reads GPT-2's .bpe.. Prepare it with --tokenizer"),
+        ("roberta", "bert", r"for BERT .wordpiece., and .*start reads RoBERTa's .bpe.. Prepare it with --tokenizer"),
+        ("roberta", "gpt2", r"for GPT-2 .bpe., and .*start reads RoBERTa's .bpe.. Prepare it with --tokenizer"),
+        ("gpt2", "other gpt2", r"prepared with another tokenizer .sha256 .*start\.$"),
+    ],
+)
+def test_shards_for_another_model_than_the_one_to_go_on_from_are_told(
+    family, corpus, message, extend, corpora, tmp_path, english
+):
+    tokenizer = CorpusFolder(corpora[family]).tokenizer
+    if corpus == "other gpt2":
+        corpus = "gpt2"
+        tokenizer = train(
+            draw_sample(english[:400], hold_out=False), VocabularyRecipe("gpt2", vocab_size=500)
+        ).tokenizer
+    config = PRESETS[f"{family}-tiny"](vocab_size=tokenizer.vocab_size)
+    save_model(tmp_path / "start", Bert(config, pooler=False, nsp=False), tokenizer)
+    request = Request(
+        shards=corpora[corpus], start_from=str(tmp_path / "start"), extend_vocabulary=extend, steps=2, change=FEW_STEPS
+    )
+    with pytest.raises(CorpusError, match=message) as refused:
+        pretrain(request, tmp_path / "run", ONE_CORE, Watcher())
+    assert "--extend-vocabulary" not in str(refused.value)
     assert not (tmp_path / "run").exists()

@@ -131,6 +131,30 @@ def test_a_tokenizer_of_another_kind_is_refused(folders, tmp_path, english):
         ModelFolder(tmp_path / "wrong").tokenizer()
 
 
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "message"),
+    [
+        ("roberta", "gpt2", r"has GPT-2's tokenizer, and RoBERTa reads RoBERTa's.*special tokens.*RobertaTokenizer"),
+        ("modernbert", "gpt2", r"has GPT-2's tokenizer, and ModernBERT reads ModernBERT's"),
+        ("roberta", "gpt", r"has OpenAI GPT's tokenizer, and RoBERTa reads RoBERTa's"),
+        ("gpt", "gpt2", r"has GPT-2's tokenizer, and OpenAI GPT reads OpenAI GPT's.*ends of words"),
+        ("gpt2", "gpt", r"has OpenAI GPT's tokenizer, and GPT-2 reads GPT-2's.*ends of words"),
+    ],
+)
+def test_a_tokenizer_of_the_kind_but_of_another_family_is_refused(folders, tmp_path, model, tokenizer, message):
+    other = ModelFolder(folders[tokenizer]).tokenizer()
+    config = PRESETS[f"{model}-tiny"](vocab_size=other.vocab_size, pad_token_id=1)
+    save_model(tmp_path / "wrong", Bert(config, pooler=False, nsp=False), other)
+    with pytest.raises(TokenizerError, match=message):
+        load_encoder(tmp_path / "wrong")
+
+
+def test_a_gpt2_may_read_wordpiece_as_chinese_ones_do(tmp_path, tokenizer):
+    config = PRESETS["gpt2-tiny"](vocab_size=tokenizer.vocab_size)
+    save_model(tmp_path / "chinese", Bert(config, pooler=False, nsp=False), tokenizer)
+    assert load_encoder(tmp_path / "chinese").embed("a text").shape == (128,)
+
+
 def test_weights_of_one_gpt_in_the_others_config_are_refused(folders, tmp_path):
     for one, other in (("gpt", "gpt2"), ("gpt2", "gpt")):
         place = tmp_path / one

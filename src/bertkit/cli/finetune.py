@@ -81,7 +81,7 @@ def finetune(
     last_layers: Annotated[int | None, typer.Option(min=0, help="Only the last N layers learn.")] = None,
     layer_decay: Annotated[
         float | None,
-        typer.Option(help="Each layer's rate is that of the one above it times this. [1; ELECTRA 0.8]"),
+        typer.Option(help="Each layer's rate is that of the one above it times this. [1; ELECTRA 0.8, large 0.9]"),
     ] = None,
     gradual: Annotated[bool, typer.Option("--gradual", help="The head first, then a layer more each epoch.")] = False,
     mix: Annotated[bool, typer.Option("--mix-layers", help="Read a learned mix of all layers.")] = False,

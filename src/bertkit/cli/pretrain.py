@@ -43,6 +43,9 @@ def pretrain(
     extend_vocabulary: Annotated[
         bool, typer.Option("--extend-vocabulary", help="Fit the model of --from to the corpus's own vocabulary.")
     ] = False,
+    groups: Annotated[
+        int | None, typer.Option(help="ALBERT: so many groups of layers, each with weights of its own. [1]")
+    ] = None,
     recipe: Annotated[str, typer.Option(help="fast: the most from a budget of time; bert: as in the paper.")] = "fast",
     batch: Annotated[int | None, typer.Option(min=1, help="Sequences of a step, over all processes.")] = None,
     length: Annotated[int | None, typer.Option(min=8, help="Tokens of a sequence. [128]")] = None,
@@ -68,7 +71,8 @@ def pretrain(
     ] = None,
     no_nsp: Annotated[bool, typer.Option("--no-nsp", help="Without next-sentence prediction.")] = False,
     generator_size: Annotated[
-        float | None, typer.Option(help="ELECTRA: its generator's width, as a share of the discriminator's. [0.25]")
+        float | None,
+        typer.Option(help="ELECTRA: its generator's width, as a share of the discriminator's. [0.25; base 1/3]"),
     ] = None,
     left_to_right: Annotated[
         bool, typer.Option("--left-to-right", help="Each token sees only those before it; with --no-nsp.")
@@ -165,6 +169,7 @@ def pretrain(
                 model=model,
                 start_from=start_from,
                 extend_vocabulary=extend_vocabulary,
+                groups=groups,
                 recipe=recipe,
                 change={name: value for name, value in changes.items() if value is not None},
                 steps=steps,
@@ -242,8 +247,8 @@ def _interruption(run: Path) -> Iterator[None]:
 
 
 def _result(run: Path, facts: dict[str, Any]) -> None:
+    from bertkit.interop.folder import ModelFolder
     from bertkit.objectives.terms import answered_right, word_loss
-    from bertkit.text.tokenizer import Tokenizer
     from bertkit.training.validation import perplexity
 
     result = {"model": str(run / "model"), "report": str(run / "report.html"), **facts}
@@ -252,8 +257,11 @@ def _result(run: Path, facts: dict[str, Any]) -> None:
         emit(result)
         return
     folder = run / ("generator" if "rtd_accuracy" in facts else "model")
-    mask = Tokenizer.open(folder).specials.get("mask")
-    attempt = f'fill-mask {folder} "A text with a {mask} in it."' if mask else f'generate {folder} "Once upon a time"'
+    opened = ModelFolder(folder)
+    if opened.task == "generate":
+        attempt = f'generate {folder} "Once upon a time"'
+    else:
+        attempt = f'fill-mask {folder} "A text with a {opened.tokenizer().specials["mask"]} in it."'
     typer.echo(
         f"held-out text: perplexity {result['perplexity']:.1f}, {answered_right(facts)}\n"
         f"model   {run / 'model'}\nreport  {run / 'report.html'}\n"

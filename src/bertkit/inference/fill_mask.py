@@ -68,6 +68,11 @@ def check_guesses(encoder: TextEncoder, k: int) -> None:
             f"{encoder.name} has no masked-word head, so it cannot guess words",
             "Use a checkpoint that has one (such as BertForMaskedLM or BertForPreTraining).",
         )
+    if encoder.config.is_decoder:
+        raise UsageError(
+            f"{encoder.name} reads from left to right: it guesses the next word, never a hidden one",
+            "Use bertkit generate, or a model that sees both sides.",
+        )
     if k < 1:
         raise UsageError(f"k is {k}", "Ask for at least one guess.")
 

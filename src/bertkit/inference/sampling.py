@@ -54,9 +54,9 @@ class Sampling:
                 raise UsageError(
                     "top_p is 0, which leaves no token", "Give more than 0; for the likeliest, temperature 0."
                 )
-        stop: Any = self.stop
-        if isinstance(stop, str) or not all(isinstance(text, str) for text in stop):
-            raise UsageError(f"stop is {shortened(stop)}", "Give a tuple of texts.")
+        stop: Any = () if self.stop is None else self.stop
+        if not isinstance(stop, tuple | list) or not all(isinstance(text, str) for text in stop):
+            raise UsageError(f"stop is {shortened(stop)}", "Give a tuple of texts, or none.")
         if "" in stop:
             raise UsageError("an empty stop string", "Every text has it; leave it out.")
         object.__setattr__(self, "stop", tuple(stop))

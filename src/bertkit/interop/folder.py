@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertkit.config import GPTS, BertConfig
-from bertkit.errors import ModelFolderError, WriteError, shortened
+from bertkit.errors import ModelFolderError, TokenizerError, WriteError, shortened
 from bertkit.files import read_json, refuse_existing, sha256_of
 from bertkit.interop.families import class_for, family_of, suffix_of
-from bertkit.interop.families.names import OTHER_HEADS, HuggingFaceFamily
+from bertkit.interop.families.names import OTHER_HEADS
 from bertkit.interop.huggingface import config_from_huggingface
 from bertkit.interop.safetensors_files import Entry, read_headers
 from bertkit.interop.sentence_transformers import SentenceSettings, read_sentence_settings
 from bertkit.text.families import BERT
 from bertkit.text.families import FAMILIES as TOKENIZER_FAMILIES
+from bertkit.text.families import Family as TokenizerFamily
 from bertkit.text.tokenizer import Tokenizer
 
 MANIFEST = "bertkit.json"
@@ -157,10 +158,12 @@ class ModelFolder:
         return dict(self.manifest.get("files", {}))
 
     def tokenizer(self) -> Tokenizer:
-        """The folder's tokenizer, refused if it is not of its family's kind or its ids do not fit the embedding."""
+        """The folder's tokenizer, refused if it is not of its family's kind, frames texts otherwise, or its ids do not
+        fit the embedding."""
         wanted = TOKENIZER_FAMILIES[self.family.tokenizer]
         # Chinese and Korean models of all families are made with BERT's tokenizer too.
         tokenizer = Tokenizer.open(self.path, kinds=(wanted.kind, BERT.kind), reader=wanted.title)
+        self._require_suited(tokenizer.family)
         if wanted is not BERT and self.config.type_vocab_size == 1:
             tokenizer.use_one_segment()
         pieces, rows = tokenizer.vocab_size, self.config.vocab_size
@@ -171,6 +174,21 @@ class ModelFolder:
                 "Tokenizer and model do not belong together: bring the files that do.",
             )
         return tokenizer
+
+    def _require_suited(self, found: TokenizerFamily) -> None:
+        """Refuse a tokenizer of the right kind whose texts the model would not read as it was trained to."""
+        wanted = TOKENIZER_FAMILIES[self.family.tokenizer]
+        if self.config.family in GPTS:
+            suited, marks = found.kind == BERT.kind or found.word_end == wanted.word_end, "marks the ends of words"
+        else:
+            suited, marks = found.framed, "puts special tokens around texts"
+        if not suited:
+            raise TokenizerError(
+                f"{self.path} has {found.title}'s tokenizer, and {self.family.title} reads {wanted.title}'s: one of"
+                f" them {marks}, the other does not",
+                f'Bring the tokenizer that belongs to the model; if this is it, write "tokenizer_class":'
+                f' "{wanted.tokenizer_class}" into its tokenizer_config.json.',
+            )
 
     @property
     def sentence_settings(self) -> SentenceSettings:
@@ -188,9 +206,10 @@ class ModelFolder:
     @property
     def task(self) -> str:
         """What the folder is for: as bertkit.json says, or by the head that config.json names."""
-        if task := self.manifest.get("task"):
+        task = self.manifest.get("task")
+        if task and not (task == "fill-mask" and self.config.is_decoder):  # as left-to-right folders once said
             return str(task)
-        return task_for(self.family, self.architecture)
+        return task_for(self.config, self.architecture)
 
     @property
     def architecture(self) -> str:
@@ -213,11 +232,12 @@ TASKS = {
 """What a model of each class of transformers is for, by the end of the class's name."""
 
 
-def task_for(family: HuggingFaceFamily, architecture: str) -> str:
+def task_for(config: BertConfig, architecture: str) -> str:
     suffix = suffix_of(architecture)
-    if "rtd" in family.classes.get(suffix, ()):  # it tells replaced tokens, and guesses none
+    if "rtd" in family_of(config).classes.get(suffix, ()):  # it tells replaced tokens, and guesses none
         return "embed"
-    return TASKS.get(suffix, architecture)
+    task = TASKS.get(suffix, architecture)
+    return "generate" if task == "fill-mask" and config.is_decoder else task
 
 
 SIGNS = (MANIFEST, "config.json", "tokenizer.json", "vocab.txt")

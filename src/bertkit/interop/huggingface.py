@@ -12,7 +12,7 @@ from typing import Any
 
 from bertkit.config import BIASES, ROTATIONS, BertConfig
 from bertkit.errors import ConfigError, nearest, shortened
-from bertkit.interop.families import FAMILIES, family_of
+from bertkit.interop.families import FAMILIES, family_of, family_of_class
 from bertkit.interop.families.bert import BERT
 from bertkit.interop.families.names import HuggingFaceFamily
 
@@ -86,6 +86,13 @@ def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Coll
         if key in family.copies:
             continue
         if key not in only:
+            if owners := [each.title for each in FAMILIES if key in keys_of(each).values()]:
+                raise ConfigError(
+                    f"{source}: unknown key {shortened(key)} for {family.title}: it is one of "
+                    f"{', '.join(dict.fromkeys(owners))}",
+                    "Bring the config.json that belongs to the weights, with their model_type. If the key changes"
+                    f" nothing, add --ignore-config-key {key}.",
+                )
             guess = nearest(key, [*keys.values(), *only])
             raise ConfigError(
                 f"{source}: unknown key {shortened(key)}",
@@ -94,6 +101,7 @@ def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Coll
         if value not in only[key]:
             supported = " or ".join(repr(good) for good in only[key] if good is not None) or "None"
             raise ConfigError(f"{source}: {key} is {shortened(value)}, and only {supported} is supported", _advice(key))
+    _require_one_family(values, family, source)
     said = {
         ours: values[key]
         for ours, key in keys.items()
@@ -148,6 +156,20 @@ def config_to_huggingface(config: BertConfig, architecture: str, *, tied: bool =
 def _looks_like_bert(values: Mapping[str, Any]) -> bool:
     """The first BERT checkpoints had a bert_config.json's contents and no model_type."""
     return {"vocab_size", "hidden_size", "num_hidden_layers", "type_vocab_size"} <= values.keys()
+
+
+def _require_one_family(values: Mapping[str, Any], family: HuggingFaceFamily, source: str) -> None:
+    """Refuse a config.json that calls the model two things: names and shapes of the weights may be the same in both."""
+    named = values.get("architectures")
+    first = named[0] if isinstance(named, list) and named else None
+    other = family_of_class(first) if isinstance(first, str) else None
+    if other is not None and other.family != family.family:
+        said = f"model_type is {family.model_type!r}" if "model_type" in values else "there is no model_type"
+        raise ConfigError(
+            f"{source}: architectures names {first}, and {said}",
+            f'{first} goes with "model_type": "{other.model_type}", {family.title} with classes such as '
+            f"{family.class_prefix}Model: bring the config.json that belongs to the weights.",
+        )
 
 
 def _advice(key: str) -> str:

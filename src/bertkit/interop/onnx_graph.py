@@ -199,7 +199,7 @@ class _Builder:
         """With `only_first`, the last block gives the first tokens' vectors alone."""
         encoder = bert.encoder
         for number in range(encoder.layers):
-            which = number * len(encoder.blocks) // encoder.layers
+            which = encoder.block_of(number)
             block: Any = encoder.blocks[which]
             x = self._block(x, block, f"block{which}", only_first=only_first and number == encoder.layers - 1)
         return self.normed(x, encoder.norm, "norm") if self.config.pre_norm else x

@@ -142,7 +142,7 @@ def save_model(
             facts = {
                 "format": FORMAT,
                 "family": model.config.family,
-                "task": task_for(family_of(model.config), architecture),
+                "task": task_for(model.config, architecture),
                 "labels": None,
                 "encoding": {
                     "max_length": model.config.max_length,

@@ -103,6 +103,11 @@ class Encoder(nn.Module):
         x_BLD = self.embeddings(input_ids, None, positions)
         return self._through_blocks(x_BLD, cache, False, False, only).last
 
+    def block_of(self, layer: int) -> int:
+        """Which block a layer is computed with; neighbouring layers may share one. Where layers do not divide evenly
+        among the blocks, transformers' rounding decides."""
+        return int(layer / (self.layers / len(self.blocks)))
+
     def _through_blocks(
         self, x: Tensor, layout: Layout | Cache, hidden_states: bool, attentions: bool, only: Tensor | None
     ) -> EncoderOutput:
@@ -110,7 +115,7 @@ class Encoder(nn.Module):
             raise ValueError("hidden states are given for all places, not for some")
         states, maps = [x] if hidden_states else [], []
         for number in range(self.layers):
-            block = self.blocks[number * len(self.blocks) // self.layers]  # neighbouring layers may share one
+            block = self.blocks[self.block_of(number)]
             wanted = only if number == self.layers - 1 else None
             its_layout = layout.layers[number] if isinstance(layout, Cache) else layout
             if self.gradient_checkpointing and self.training:

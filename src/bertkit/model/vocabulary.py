@@ -15,6 +15,7 @@ from torch import Tensor
 from bertkit.errors import CorpusError, ModelFolderError
 from bertkit.model.bert import Bert
 from bertkit.text.extend import Origins, trace
+from bertkit.text.families import BERT
 from bertkit.text.tokenizer import Tokenizer
 
 WITH_A_ROW_FOR_EACH_TOKEN = ("encoder.embeddings.word.weight", "mlm.bias", "mlm.decoder")
@@ -78,11 +79,18 @@ def match_vocabulary(
     the user asked to `extend` the vocabulary, and otherwise refused."""
     if old.sha256() == new.sha256():
         return Fitted(model, len(old.backend.get_vocab()), 0, 0)
-    if not extend:
+    if old.family.name != new.family.name:
+        raise CorpusError(
+            f"{shards} was prepared with a tokenizer for {new.family.title} ({new.kind}), and {folder} reads "
+            f"{old.family.title}'s ({old.kind})",
+            f"Prepare it with --tokenizer {folder}, or go on from a model that reads {new.family.title}'s.",
+        )
+    if not extend or old.kind != BERT.kind:  # only to WordPiece can words be added
+        instead = ", or add --extend-vocabulary to give the model the shards' words" if old.kind == BERT.kind else ""
         raise CorpusError(
             f"{shards} was prepared with another tokenizer (sha256 {new.sha256()}) than that of {folder} "
             f"({old.sha256()})",
-            f"Prepare it with --tokenizer {folder}, or add --extend-vocabulary to give the model the shards' words.",
+            f"Prepare it with --tokenizer {folder}{instead}.",
         )
     return fit_vocabulary(model, old, new)
 

@@ -31,8 +31,8 @@ TOKENS_AT_ONCE = 4096
 WIDTH_OF_THE_RATE, POWER_OF_THE_WIDTH = 768, 1.5
 """The published rate is for this width. Narrow models want a higher one: of those tried on held-out parts of training
 sets, the best were about 1e-4 for a width of 384 and 1e-3 for 128."""
-LAYER_DECAY = {"electra": 0.8}
-"""Families whose papers fine-tune the lower layers more slowly."""
+LAYER_DECAY, LAYER_DECAY_OF_LARGE = {"electra": 0.8}, {"electra": 0.9}
+"""Families whose papers fine-tune the lower layers more slowly; models wider than base, which are deeper, less so."""
 LANGUAGE_WEIGHT = {"gpt": 0.5, "gpt2": 0.5}
 """Families that go on guessing next words while they learn a task."""
 RATE_OF_FEW_WEIGHTS = 1e-3
@@ -71,7 +71,8 @@ class FitSettings:
         """What suits a model of that hidden size and so many units to learn from; what is chosen, stays."""
         transfer, batch = chosen.pop("transfer", Transfer()), chosen.get("batch", cls.batch)
         if transfer.layer_decay is None:
-            transfer = replace(transfer, layer_decay=LAYER_DECAY.get(family, 1.0))
+            decays = LAYER_DECAY_OF_LARGE if width > WIDTH_OF_THE_RATE else LAYER_DECAY
+            transfer = replace(transfer, layer_decay=decays.get(family, 1.0))
         few = transfer.frozen or transfer.lora
         rate = RATE_OF_FEW_WEIGHTS if few else cls.learning_rate * (WIDTH_OF_THE_RATE / width) ** POWER_OF_THE_WIDTH
         enough = -(-FEWEST_STEPS * batch // max(units, 1))

@@ -70,7 +70,7 @@ class Planner:
             name, config = Path(str(request.start_from)).name, start.config
         else:
             name = request.model or self._largest_that_pays(recipe, peak)
-            config = model_config(name, recipe, self.corpus)
+            config = model_config(name, recipe, self.corpus, groups=request.groups)
         settings = self._settings(name, config, recipe)
         seconds_per_step: tuple[float, ...] = ()
         if request.hours is not None:

@@ -30,7 +30,7 @@ from bertkit.training.recipes import Recipe
 from bertkit.training.request import Request, make_recipe
 from bertkit.training.run import MEMORY, Run
 from bertkit.training.settings import Settings
-from bertkit.training.starting import new_model, starting_model
+from bertkit.training.starting import generator_note, new_model, starting_model
 from bertkit.training.watcher import Watcher
 
 RUN, LOCK = "run.json", "bertkit.lock"
@@ -59,6 +59,8 @@ def pretrain(
         start = _start(request, recipe, corpus, watcher)
         with _claimed(out, group):
             settings, plan = Planner(request, corpus, group, machine, watcher, started).settle(recipe, start)
+            if note := generator_note(settings):
+                watcher.said(note)
             if group.first:
                 _clear(out)
             model = new_model(settings) if start is None else start

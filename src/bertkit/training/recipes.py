@@ -123,8 +123,8 @@ def _stages(batch: int, length: int, long_length: int) -> tuple[Stage, ...]:
     return (Stage(length=length, batch=batch, share=0.9), Stage(length=long_length, batch=batch, share=0.1))
 
 
-GENERATOR_SIZE = 0.25
-"""As published for small and large; base has a third."""
+GENERATOR_SIZE, GENERATOR_SIZES = 0.25, {"electra-base": 1 / 3}
+"""As published: of small and large, which others have too, and of base."""
 
 
 def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
@@ -133,6 +133,8 @@ def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
     if family != "electra" and "generator_size" in asked:
         raise UsageError(f"a generator for a {family} model", "Only ELECTRA has one: --model electra-mini.")
     if family == "bert":
+        if recipe.left_to_right:
+            _refuse_masks("a left-to-right bert", asked)
         return replace(recipe, next_words=recipe.left_to_right)
     if family in GPTS:
         return _for_a_gpt(recipe, family, asked)
@@ -150,7 +152,7 @@ def suited(recipe: Recipe, family: str, asked: Collection[str] = ()) -> Recipe:
     if recipe.nsp and "nsp" in asked:
         raise UsageError(f"next sentences for a {family} model, which has no head for them", "Leave them out.")
     if family == "electra":
-        size = recipe.generator_size if "generator_size" in asked else GENERATOR_SIZE
+        size = recipe.generator_size if "generator_size" in asked else recipe.generator_size or GENERATOR_SIZE
         if not 0 < size <= 1:
             raise UsageError(
                 f"a generator of {size:g} times the width of its discriminator",
@@ -176,14 +178,18 @@ MASKING_OPTIONS = {
 """How the command line calls what a recipe has of masking."""
 
 
-def _for_a_gpt(recipe: Recipe, family: str, asked: Collection[str]) -> Recipe:
-    if recipe.nsp and "nsp" in asked:
-        raise UsageError(f"next sentences for a {family} model, which reads from left to right", "Leave them out.")
+def _refuse_masks(model: str, asked: Collection[str]) -> None:
     if hidden := [name for name in asked if name.startswith("masking.")]:
         option = MASKING_OPTIONS.get(hidden[0], hidden[0])
         raise UsageError(
-            f"{option} for a {family} model, which guesses every next word and has no mask", f"Leave out {option}."
+            f"{option} for {model} model, which guesses every next word and has no mask", f"Leave out {option}."
         )
+
+
+def _for_a_gpt(recipe: Recipe, family: str, asked: Collection[str]) -> Recipe:
+    if recipe.nsp and "nsp" in asked:
+        raise UsageError(f"next sentences for a {family} model, which reads from left to right", "Leave them out.")
+    _refuse_masks(f"a {family}", asked)
     pre_norm = family == "gpt2"
     if "pre_norm" in asked and recipe.pre_norm != pre_norm:
         raise UsageError(

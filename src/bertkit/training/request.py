@@ -16,7 +16,7 @@ from bertkit.interop.hub import find_folder
 from bertkit.model.presets import PRESETS
 from bertkit.text.families import FAMILIES as TOKENIZER_FAMILIES
 from bertkit.training.parallel import WAYS
-from bertkit.training.recipes import Recipe, recipe_called, suited
+from bertkit.training.recipes import GENERATOR_SIZES, Recipe, recipe_called, suited
 
 USUAL_RATES = {"adamw": 1e-3, "lamb": 5e-3, "muon": 2e-3}
 """For small models and short runs, from nothing."""
@@ -31,6 +31,8 @@ class Request:
     model: str | None = None
     start_from: str | None = None
     extend_vocabulary: bool = False
+    groups: int | None = None
+    """Of ALBERT's layers, each with one set of weights."""
     recipe: str = "fast"
     change: dict[str, Any] = field(default_factory=dict)
     """Differences from the recipe, by name: `batch`, `length`, `long_length` are its own, the others parts of it."""
@@ -71,6 +73,24 @@ class Request:
                 f"{nearest(self.model, PRESETS)} There are: {', '.join(PRESETS)}; to go on from a folder, use --from.",
             )
 
+        if self.groups is not None:
+            self._require_groups(self.groups)
+
+    def _require_groups(self, groups: int) -> None:
+        if self.start_from is not None:
+            raise UsageError("--groups with --from", "A model keeps the groups it was trained with.")
+        config = PRESETS[self.model or "bert-mini"]()
+        if config.num_hidden_groups is None:
+            raise UsageError(
+                f"--groups {groups} for a {config.family} model, each of whose layers has its own weights",
+                "Only ALBERT's share them: --model albert-mini.",
+            )
+        if not 1 <= groups <= config.num_hidden_layers:
+            raise UsageError(
+                f"--groups {groups} for {self.model}, which has {config.num_hidden_layers} layers",
+                f"Give from 1, for one set of weights for all, to {config.num_hidden_layers}.",
+            )
+
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "shards": str(self.shards)}
 
@@ -109,7 +129,12 @@ def make_recipe(request: Request) -> Recipe:
         else:
             plain[name] = value
     changed = {part: replace(getattr(recipe, part), **values) for part, values in parts.items() if values}
-    recipe = suited(replace(recipe, **changed, **plain), family_asked(request), request.change)
+    family = family_asked(request)
+    if family != "bert" and plain.get("left_to_right"):  # a GPT is so anyway, and the others are refused for it
+        plain.setdefault("nsp", False)
+    if request.model in GENERATOR_SIZES:
+        plain.setdefault("generator_size", GENERATOR_SIZES[request.model])
+    recipe = suited(replace(recipe, **changed, **plain), family, request.change)
     if recipe.across_documents and recipe.nsp:
         raise UsageError(
             "sequences across documents, and pairs of sentences, which are of one document or two", "Add --no-nsp."
@@ -117,8 +142,8 @@ def make_recipe(request: Request) -> Recipe:
     return recipe
 
 
-def model_config(name: str, recipe: Recipe, corpus: CorpusFolder) -> BertConfig:
-    """A size by its name, with what recipe and corpus say of it."""
+def model_config(name: str, recipe: Recipe, corpus: CorpusFolder, *, groups: int | None = None) -> BertConfig:
+    """A size by its name, with what recipe and corpus say of it; and for ALBERT, how many groups its layers form."""
     wanted = TOKENIZER_FAMILIES[family_of(PRESETS[name]()).tokenizer]
     if corpus.tokenizer.family.name != wanted.name:
         raise UsageError(
@@ -127,6 +152,7 @@ def model_config(name: str, recipe: Recipe, corpus: CorpusFolder) -> BertConfig:
             f"Train one with `bertkit tokenizer train --family {wanted.name}`, and prepare the text with --tokenizer.",
         )
     return PRESETS[name](
+        **({} if groups is None else {"num_hidden_groups": groups}),
         vocab_size=corpus.tokenizer.vocab_size,
         pad_token_id=corpus.tokenizer.pad_id if "pad" in corpus.tokenizer.specials else None,
         hidden_dropout_prob=recipe.dropout,

@@ -13,6 +13,7 @@ from bertkit.interop.hub import find_folder
 from bertkit.interop.weights import load_model
 from bertkit.model.bert import Bert
 from bertkit.model.electra import Electra
+from bertkit.model.presets import electra_generator
 from bertkit.model.vocabulary import match_vocabulary
 from bertkit.training.recipes import Recipe
 from bertkit.training.settings import Settings
@@ -29,6 +30,20 @@ def new_model(settings: Settings) -> Bert | Electra:
     if recipe.wave_positions:
         model.encoders[0].embeddings.begin_with_waves(settings.model.initializer_range)
     return model
+
+
+def generator_note(settings: Settings) -> str | None:
+    """What to say of an ELECTRA's generator that is not as wide as was asked for."""
+    asked, width = settings.recipe.generator_size, settings.model.hidden_size
+    if not asked:
+        return None
+    generator = electra_generator(settings.model, asked)
+    if round(asked * width) == generator.hidden_size:
+        return None
+    return (
+        f"the generator is {generator.hidden_size / width:.2g} times as wide as the discriminator, not {asked:.2g}:"
+        f" heads are {generator.head_size} wide, and it has {generator.num_attention_heads} of them"
+    )
 
 
 def starting_model(

@@ -41,6 +41,16 @@ def suffix_of(architecture: str) -> str:
     return found[0] if found else architecture
 
 
+def family_of_class(architecture: str) -> HuggingFaceFamily | None:
+    """Whose class it is, if it is that of a family here.
+
+    >>> family_of_class("RobertaForMaskedLM").title
+    'RoBERTa'
+    """
+    prefix = architecture.removesuffix(suffix_of(architecture))
+    return next((family for family in FAMILIES if family.class_prefix == prefix), None)
+
+
 def class_for(config: BertConfig, architecture: str) -> str:
     """The class with the parts of `architecture` for a network of this kind.
 

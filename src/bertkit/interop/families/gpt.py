@@ -6,6 +6,13 @@ from __future__ import annotations
 from bertkit.interop.families.gpt2 import EVERY_GPT, KEYS, layer_rows
 from bertkit.interop.families.names import HuggingFaceFamily, Row
 
+_INSTEAD = {
+    "ForMultipleChoice": "ForSequenceClassification",
+    # of which transformers has none: there the bare model opens, without the head that is beside it
+    "ForTokenClassification": "Model",
+    "ForQuestionAnswering": "Model",
+}
+
 GPT = HuggingFaceFamily(
     family="gpt",
     title="OpenAI GPT",
@@ -23,5 +30,5 @@ GPT = HuggingFaceFamily(
     called={"hidden_act": {"gelu_new": "gelu"}},
     sizes={"vocab_size": 40478, "hidden_act": "gelu_new", "layer_norm_eps": 1e-5, "pad_token_id": None},
     only={"is_decoder": (True, False)},
-    **EVERY_GPT,  # type: ignore[arg-type]
+    **{**EVERY_GPT, "instead": _INSTEAD},  # type: ignore[arg-type]
 )
