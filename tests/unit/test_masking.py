@@ -145,6 +145,6 @@ def test_shares_are_said_as_people_write_them():
     assert (only_masks.masked, only_masks.random) == (1.0, 0.0)
     masked = mask(sample([[1] * 40]), only_masks, VOCABULARY, 5)
     assert (masked.ids[masked.positions] == MASK).all()
-    for wrong in ("80/10", "80/10/20", "110/-10/0", "a/b/c"):
+    for wrong in ("nan/0/0", "80/10", "80/10/20", "110/-10/0", "a/b/c"):
         with pytest.raises(UsageError, match="80/10/10, or 100/0/0"):
             shares_of(wrong)

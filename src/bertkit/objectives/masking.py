@@ -71,7 +71,7 @@ def shares_of(text: str) -> dict[str, float]:
         shares = [float(share) for share in text.split("/")]
     except ValueError:
         shares = []
-    if len(shares) != 3 or min(shares) < 0 or abs(sum(shares) - 100) > 1e-6:
+    if len(shares) != 3 or min(shares) < 0 or not abs(sum(shares) - 100) <= 1e-6:  # so that NaN is refused too
         raise UsageError(
             f"mask shares of {shortened(text)}",
             "Give how many of 100 hidden tokens are masked, random, and left as they are: 80/10/10, or 100/0/0.",
