@@ -43,7 +43,7 @@ def mixed(english: list[str], count: int, seed: int) -> list[Question]:
             ("writes/generate", " ".join(text.split()[:6])),
             ("words/embed of words", text),
             ("words/attention", text),
-            ("classify/explain", " ".join(text.split()[:20])),  # long ones are not explained
+            ("classify/explain", " ".join(text.split()[:8])),  # long ones are not explained
         ]
         found.append(noise.choice(kinds))
     return found
