@@ -16,6 +16,19 @@ SENTENCES = [
     ("我 们 喜 欢 学 [MASK] 自 然 语 言 处 理 。", ["习"], ["的", "会", "生", "校"]),
 ]
 
+OF_A_RUN = {
+    "parameters": 1_000_000,
+    "tokens_per_second": 9600.0,
+    "peak_memory": 700 * 2**20,
+    "steps": 5,
+    "batch": 32,
+    "tokens": 20_000,
+    "seconds": 8.0,
+    "validation": {"loss": 3.2, "mlm_loss": 3.2},
+    "held_out": {"bits_per_byte": 1.9, "asked_for": "hidden words"},
+}
+"""What `compare` keeps of a pretraining."""
+
 
 def make_run(
     run: Path,

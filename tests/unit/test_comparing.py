@@ -44,7 +44,7 @@ from bertkit.training.comparing.trials import entries
 from bertkit.training.comparing.yardstick import held_out
 from bertkit.training.signals import Signals
 from corpora import RECIPE, lines_of
-from runs import make_run
+from runs import OF_A_RUN, make_run
 
 
 def asked(models: str = "bert-tiny", **more: Any) -> Asked:
@@ -374,14 +374,11 @@ def facts_of(out: Path) -> dict[str, Any]:
     ):
         run = make_run(out / "runs" / str(len(rows)), nsp=False)
         pretraining = {
+            **OF_A_RUN,
             "parameters": 11_200_000,
-            "tokens_per_second": 9600.0,
-            "peak_memory": 700 * 2**20,
             "steps": 2000,
-            "batch": 32,
             "tokens": 7_900_000,
             "seconds": 820.0 + len(rows),
-            "validation": {"loss": 3.2, "mlm_loss": 3.2},
             "held_out": {"bits_per_byte": 1.9, "asked_for": asked_for} if asked_for else {},
         }
         kept = {"scores": scores, "interval": [0.78, 0.84]}

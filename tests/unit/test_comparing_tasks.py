@@ -23,19 +23,7 @@ from bertkit.training.comparing.compare import CompareWatcher, Comparison
 from bertkit.training.comparing.contestants import contestants_of
 from bertkit.training.comparing.tasks import tasks_of
 from corpora import RECIPE, lines_of
-from runs import make_run
-
-OF_A_RUN = {
-    "parameters": 1_000_000,
-    "tokens_per_second": 9600.0,
-    "peak_memory": 700 * 2**20,
-    "steps": 5,
-    "batch": 32,
-    "tokens": 20_000,
-    "seconds": 8.0,
-    "validation": {"loss": 3.2, "mlm_loss": 3.2},
-    "held_out": {"bits_per_byte": 1.9, "asked_for": "hidden words"},
-}
+from runs import OF_A_RUN, make_run
 
 
 @pytest.fixture(scope="module")
