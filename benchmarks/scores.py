@@ -28,7 +28,8 @@ from bertkit.interop.folder import ModelFolder
 from bertkit.tasks import task_called
 from bertkit.tasks.data.split import split
 from bertkit.tasks.task import Reading, Task
-from bertkit.training.finetune import FinetuneRequest, new_model
+from bertkit.training.examples import FinetuneRequest
+from bertkit.training.finetune import new_model
 from bertkit.training.fit import FitSettings, fit
 from reference_finetune import CLASSES, here, train_reference
 

@@ -29,7 +29,8 @@ from bertkit.text.recipe import VocabularyRecipe
 from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train
-from bertkit.training.finetune import FinetuneRequest, finetune, new_model
+from bertkit.training.examples import FinetuneRequest
+from bertkit.training.finetune import finetune, new_model
 from bertkit.training.transfer import Transfer
 
 PREFIXES = {"gpt2": "GPT2", "gpt": "OpenAIGPT"}

@@ -32,8 +32,9 @@ from bertkit.tasks.embed import SCALE, Embed
 from bertkit.tasks.pair_scores import row_cosines, search, search_scores, similarity_scores
 from bertkit.tasks.task import Reading
 from bertkit.text.tokenizer import Tokenizer
+from bertkit.training.examples import FinetuneRequest
 from bertkit.training.findings import findings, interval
-from bertkit.training.finetune import FinetuneRequest, new_model
+from bertkit.training.finetune import new_model
 from bertkit.training.fit import Epoch, FitSettings, Fitted, fit
 from bertkit.training.transfer import Transfer
 

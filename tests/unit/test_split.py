@@ -15,7 +15,7 @@ from bertkit.errors import InputError
 from bertkit.tasks.classify import Classify
 from bertkit.tasks.data.split import in_both, split
 from bertkit.tasks.data.texts import TextExample
-from bertkit.training.finetune import FinetuneRequest, read_examples
+from bertkit.training.examples import FinetuneRequest, read_examples
 
 ONE_LABEL, SEVERAL_LABELS = (Classify(classes=("a", "b"), multi_label=several) for several in (False, True))
 

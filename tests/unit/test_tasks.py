@@ -26,7 +26,8 @@ from bertkit.tasks.encoding import LONG, fitted
 from bertkit.tasks.regress import Regress
 from bertkit.tasks.scores import classification_scores, multi_label_scores, regression_scores
 from bertkit.text.tokenizer import Tokenizer
-from bertkit.training.finetune import FinetuneRequest, new_model
+from bertkit.training.examples import FinetuneRequest
+from bertkit.training.finetune import new_model
 from bertkit.training.fit import FitSettings
 from fitting import FAST, WORDS, sentences, taught
 

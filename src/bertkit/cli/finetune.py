@@ -132,7 +132,7 @@ def finetune(
     from bertkit.cli.fit_display import FitDisplay
     from bertkit.tasks import task_called
     from bertkit.tasks.task import Reading
-    from bertkit.training.finetune import FinetuneRequest
+    from bertkit.training.examples import FinetuneRequest
     from bertkit.training.finetune import finetune as run
     from bertkit.training.transfer import Transfer
 

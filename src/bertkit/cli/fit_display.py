@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from bertkit.cli.options import print_line
-from bertkit.training.finetune import Examples, FinetuneWatcher
+from bertkit.training.examples import Examples
+from bertkit.training.finetune import FinetuneWatcher
 from bertkit.training.fit import Epoch
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from itertools import chain
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import torch
 
 from bertkit import device as devices
 from bertkit.config import GPTS
-from bertkit.errors import InputError, TrainingError, UsageError
+from bertkit.errors import TrainingError, UsageError
 from bertkit.files import sha256_of
 from bertkit.inference.scoring import Scorer
 from bertkit.interop.fine_tuned import save_fine_tuned
@@ -26,54 +25,11 @@ from bertkit.model.heads import Pooler
 from bertkit.model.vocabulary import with_task_tokens
 from bertkit.report.fit_page import FitFacts, draw_confusion, fit_page
 from bertkit.tasks import task_called
-from bertkit.tasks.data.split import in_both, split
-from bertkit.tasks.task import Reading, Task, Unit
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.tasks.task import Task, Unit
+from bertkit.training.examples import Examples, FinetuneRequest, not_understood, read_examples
 from bertkit.training.findings import findings
-from bertkit.training.fit import FitSettings, Fitted, FitWatcher, check_batch, fit
+from bertkit.training.fit import FitSettings, Fitted, FitWatcher, fit
 from bertkit.training.transfer import deepest_of
-
-
-@dataclass(frozen=True, kw_only=True)
-class FinetuneRequest:
-    """What the user asked for."""
-
-    task: str
-    train: str
-    dev: str | None = None
-    start: str
-    """The pretrained model: a folder, or a name on the hub."""
-    from_scratch: bool = False
-    """Of `start` only sizes and vocabulary, with random weights: to see what pretraining is worth."""
-    reading: Reading = field(default_factory=Reading)
-    dev_share: float = 0.1
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Of the task."""
-    head: Mapping[str, Any] = field(default_factory=dict)
-    """What the head has more: mix, lstm."""
-    change: Mapping[str, Any] = field(default_factory=dict)
-    """What of FitSettings shall not be as usual."""
-    seeds: int = 1
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        settings = FitSettings(**self.change)  # what cannot be is refused before anything is read
-        check_batch(task_called(self.task), settings.batch)
-        if self.seeds < 1:
-            raise UsageError(f"{self.seeds} seeds", "Give 1 or more.")
-        if not 0 < self.dev_share < 1:
-            raise UsageError(f"a dev share of {self.dev_share}", "It must be between 0 and 1.")
-
-
-@dataclass(frozen=True)
-class Examples:
-    """What is learned from and what is measured on."""
-
-    task: Task[Any]
-    train: list[Any]
-    dev: list[Any]
-    columns: dict[str, str]
-    """Where the training data has the parts of an example, for the model to know them again."""
 
 
 @dataclass(frozen=True)
@@ -97,79 +53,6 @@ class FinetuneWatcher(FitWatcher):
     def began(self, examples: Examples) -> None: ...
 
     def began_seed(self, number: int, seeds: int) -> None: ...
-
-
-def read_examples(request: FinetuneRequest, max_length: int, notes: list[str]) -> Examples:
-    """Read and check everything before a model is loaded."""
-    kind = task_called(request.task)
-    columns: dict[str, str] = {}
-    train = list(kind.read(request.train, replace(request.reading, on_columns=columns.update), notes))
-    if not train:
-        raise InputError(f"{request.train} has no examples")
-    if request.dev is not None:
-        dev = list(kind.read(request.dev, replace(request.reading, remembered=columns), notes))
-        task = kind.for_examples(train, max_length=max_length, **request.options)
-    else:
-        task = kind.for_examples(train, max_length=max_length, **request.options)
-        train, dev = _held_out(task, train, request, notes)
-    task.check(dev)
-    task = task.measured_on(dev)
-    notes += task.remarks
-    if twice := in_both(train, dev, kind.content):
-        notes.append(
-            f"{twice:,} of the {len(dev):,} dev examples are in the training data too, so the score is too good"
-        )
-    return Examples(task, train, dev, columns)
-
-
-def _held_out(
-    task: Task[Any], examples: list[Any], request: FinetuneRequest, notes: list[str]
-) -> tuple[list[Any], list[Any]]:
-    by_kind = task.kinds(examples[0]) is not None
-    by_family = task.family(examples[0]) is not None
-    train, dev = split(
-        examples,
-        request.dev_share,
-        request.seed,
-        kinds=(lambda example: task.kinds(example) or ()) if by_kind else None,
-        family=task.family if by_family else None,
-        same=task.content,
-        source=request.train,
-    )
-    how = ", what belongs together on one side" if by_family else ""
-    if by_kind:
-        several = any(len(task.kinds(example) or ()) > 1 for example in examples)
-        missing = len(task.labels) - len({kind for example in dev for kind in task.kinds(example) or ()})
-        how = f", each label with {'about ' if several else ''}its share"
-        if missing:
-            how = f", labels by their share: {missing:,} of {len(task.labels):,} are too rare to have one"
-    if not by_family and len(set(map(task.content, examples))) < len(examples):
-        how += ", what is there twice on one side"
-    notes.append(f"no --dev: {len(dev):,} of {len(examples):,} examples are held out{how}")
-    return train, dev
-
-
-def _not_understood(examples: Examples, encoded: Sequence[Unit], tokenizer: Tokenizer) -> Iterator[str]:
-    """What the model does not read whole, and what it can make nothing of."""
-    task, both = examples.task, [*examples.train, *examples.dev]
-    cut = [example for example, its in zip(both, encoded, strict=True) if not all(each.whole for each in its)]
-    if cut:
-        longest = max(cut, key=lambda example: len(repr(task.content(example))))
-        yield (
-            f"{len(cut):,} of {len(both):,} examples are longer than {task.max_length} tokens and are not read whole"
-            f" (classify, regress: see --long); the longest is in {longest.place}"
-        )
-    specials = {*chain(*tokenizer.frame), *([tokenizer.unk_id] if "unk" in tokenizer.specials else [])}
-    unknown = [
-        example
-        for example, its in zip(both, encoded, strict=True)
-        if all(specials.issuperset(each.ids) for each in its)
-    ]
-    if unknown:
-        yield (
-            f"{len(unknown):,} of {len(both):,} examples have nothing in them that the vocabulary knows, only [UNK];"
-            f" the first is in {unknown[0].place}"
-        )
 
 
 def finetune(
@@ -201,7 +84,7 @@ def finetune(
     device = devices.apply(machine)
     encoded = examples.task.encode(examples.train, tokenizer)
     dev = examples.task.encode(examples.dev, tokenizer)
-    for note in _not_understood(examples, [*encoded, *dev], tokenizer):
+    for note in not_understood(examples, [*encoded, *dev], tokenizer):
         notes.append(note)
         watcher.said(note)
     units = [unit for features in encoded for unit in examples.task.units(features)]

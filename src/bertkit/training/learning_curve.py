@@ -15,7 +15,8 @@ from bertkit.corpus.sampling.order import Order
 from bertkit.inference.scoring import Scorer
 from bertkit.interop.folder import ModelFolder
 from bertkit.tasks.task import Task, Unit
-from bertkit.training.finetune import FinetuneRequest, new_model
+from bertkit.training.examples import FinetuneRequest
+from bertkit.training.finetune import new_model
 from bertkit.training.fit import FitSettings, FitWatcher, fit
 
 STARTS = ("pretrained", "random")

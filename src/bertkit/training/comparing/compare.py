@@ -35,7 +35,7 @@ from bertkit.training.comparing.contestants import Contestant
 from bertkit.training.comparing.corpora import Corpora, bytes_per_token
 from bertkit.training.comparing.job import Job
 from bertkit.training.comparing.trials import Entry, Trials, entries
-from bertkit.training.finetune import Examples
+from bertkit.training.examples import Examples
 from bertkit.training.fit import FitWatcher
 from bertkit.training.signals import Signals
 

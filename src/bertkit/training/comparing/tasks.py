@@ -14,7 +14,7 @@ from bertkit.errors import InputError, UsageError, nearest, shortened
 from bertkit.files import sha256_of
 from bertkit.tasks import HOMES, task_called
 from bertkit.tasks.task import Reading
-from bertkit.training.finetune import Examples, FinetuneRequest, read_examples
+from bertkit.training.examples import Examples, FinetuneRequest, read_examples
 
 COLUMNS = ("text", "pair", "label", "score", "negative", "question", "endings")
 PLAIN_NAMES = ("train", "training", "data", "all")

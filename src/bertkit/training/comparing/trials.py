@@ -19,8 +19,8 @@ from bertkit.tasks.task import Unit
 from bertkit.training.comparing.asked import Asked
 from bertkit.training.comparing.contestants import Contestant, as_file_name
 from bertkit.training.comparing.tasks import TaskAsked, cut
+from bertkit.training.examples import Examples
 from bertkit.training.findings import interval
-from bertkit.training.finetune import Examples
 from bertkit.training.fit import FitSettings, FitWatcher
 from bertkit.training.learning_curve import answers_after_fit
 
