@@ -100,6 +100,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--seeds", type=int, default=3, help="at most")
+    parser.add_argument("--most", type=int, default=MOST, help="examples to learn from, at most")
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
     parser.add_argument("--table", action="store_true", help="print what is there and stop")
     options = parser.parse_args()
@@ -128,7 +129,8 @@ def run(name: str, case: Case, seed: int, options: argparse.Namespace) -> None:
         train, dev = split(train, 0.1, 0)
     else:
         dev = list(kind.read(str(options.data / case.dev), Reading(), []))
-    train = train if len(train) <= case.most else split(train, case.most / len(train), 0)[1]
+    most = min(case.most, options.most)
+    train = train if len(train) <= most else split(train, most / len(train), 0)[1]
     done = {(line["case"], line["seed"], line["side"], line["examples"]) for line in read(options.out)}
     sides = [each for each in case.sides if each in options.sides and (name, seed, each, len(train)) not in done]
     if not sides:

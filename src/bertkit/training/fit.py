@@ -28,9 +28,10 @@ from bertkit.training.transfer import Transfer, merge_lora, parameter_groups, pr
 from bertkit.training.used_words import learn_used_words, merge_used_words
 
 TOKENS_AT_ONCE = 4096
-WIDTH_OF_THE_RATE, POWER_OF_THE_WIDTH = 768, 1.5
-"""The published rate is for this width. Narrow models want a higher one: of those tried on held-out parts of training
-sets, the best were about 1e-4 for a width of 384 and 1e-3 for 128."""
+RATES = {128: 7e-4, 384: 1e-4, 768: 5e-5, 1024: 3e-5}
+"""By the width of the model: as published for base and large; for narrow ones about the best of those tried on held-out
+parts of training sets. Between them on straight lines in logarithms, beyond them as at the ends."""
+WIDTH_OF_BASE = 768
 LAYER_DECAY, LAYER_DECAY_OF_LARGE = {"electra": 0.8}, {"electra": 0.9}
 """Families whose papers fine-tune the lower layers more slowly; models wider than base, which are deeper, less so."""
 LANGUAGE_WEIGHT = {"gpt": 0.5, "gpt2": 0.5}
@@ -71,15 +72,26 @@ class FitSettings:
         """What suits a model of that hidden size and so many units to learn from; what is chosen, stays."""
         transfer, batch = chosen.pop("transfer", Transfer()), chosen.get("batch", cls.batch)
         if transfer.layer_decay is None:
-            decays = LAYER_DECAY_OF_LARGE if width > WIDTH_OF_THE_RATE else LAYER_DECAY
+            decays = LAYER_DECAY_OF_LARGE if width > WIDTH_OF_BASE else LAYER_DECAY
             transfer = replace(transfer, layer_decay=decays.get(family, 1.0))
         few = transfer.frozen or transfer.lora
-        rate = RATE_OF_FEW_WEIGHTS if few else cls.learning_rate * (WIDTH_OF_THE_RATE / width) ** POWER_OF_THE_WIDTH
+        rate = RATE_OF_FEW_WEIGHTS if few else usual_rate(width)
         enough = -(-FEWEST_STEPS * batch // max(units, 1))
         epochs = max(cls.epochs, min(enough, MOST_EPOCHS))
         language = 0.0 if few else LANGUAGE_WEIGHT.get(family, 0.0)
         usual = {"learning_rate": rate, "epochs": epochs, "transfer": transfer, "language_weight": language}
         return cls(**{**usual, **chosen})
+
+
+def usual_rate(width: int) -> float:
+    """
+    >>> usual_rate(768)
+    5e-05
+    >>> f"{usual_rate(256):.1e}"
+    '2.0e-04'
+    """
+    logs = np.log(list(RATES)), np.log(list(RATES.values()))
+    return RATES.get(width) or float(np.exp(np.interp(math.log(width), *logs)))
 
 
 @dataclass(frozen=True)
