@@ -210,9 +210,12 @@ def test_few_examples_are_passed_over_more_often_and_narrow_models_learn_faster(
     assert FitSettings.usual(width=1024, units=10_000).transfer.layer_decay == 1.0
     assert FitSettings.usual(width=768, units=100).epochs == 20
     assert FitSettings.usual(width=768, units=1000).epochs == 5
-    rates = [FitSettings.usual(width=width, units=10_000).learning_rate for width in (1024, 768, 384, 128)]
+    widths = (4096, 1024, 900, 768, 512, 384, 256, 128, 16)
+    rates = [FitSettings.usual(width=width, units=10_000).learning_rate for width in widths]
     assert rates == sorted(rates)
-    assert rates[2] == pytest.approx(1.41e-4, rel=0.01)
+    assert rates[0] == pytest.approx(3e-5), "as at the ends beyond them"
+    assert rates[4] == pytest.approx(7.5e-5, rel=0.01), "between 768 and 384 the rate goes with the width"
+    assert (rates[1], rates[3], rates[5]) == (3e-5, 5e-5, 1e-4)
     assert FitSettings.usual(width=128, units=10, transfer=Transfer(frozen=True)).learning_rate == 1e-3
     chosen = FitSettings.usual(width=128, units=10, epochs=2, learning_rate=1e-5, batch=4)
     assert (chosen.epochs, chosen.learning_rate, chosen.batch) == (2, 1e-5, 4)
