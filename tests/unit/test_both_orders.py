@@ -62,6 +62,16 @@ def test_what_is_said_is_the_sum_over_the_two_orders(tokenizer: Tokenizer):
     assert told == pytest.approx([each * task.deviation + task.mean for each in sums], abs=1e-5)
 
 
+def test_a_saved_model_says_the_numbers_that_it_was_measured_with(tokenizer: Tokenizer):
+    task = Regress.for_examples(NUMBERS, max_length=32, both_orders=True)
+    scorer = fitted(task, NUMBERS, tokenizer)
+    measured = [answer["score"] for answer in scorer.answer(NUMBERS)]
+    finished = task.finished(scorer.model)
+    assert (finished.mean, finished.deviation) == (0.0, 1.0)
+    saved = [answer["score"] for answer in Scorer(scorer.model, finished, tokenizer).answer(NUMBERS)]
+    assert saved == pytest.approx(measured, abs=1e-5)
+
+
 def test_both_orders_of_single_texts_and_of_windows_are_refused():
     with pytest.raises(UsageError, match="They are for pairs"):
         Classify.for_examples([TextExample("1", "a", None, "x"), TextExample("2", "b", None, "y")], both_orders=True)

@@ -106,9 +106,10 @@ class Regress(TextTask):
     def finished(self, model: FineTuned) -> Self:
         if "dense.bias" not in model.head_tensors():  # a GPT's head has no place for the mean
             return self
+        added_up = 2 if self.both_orders else 1  # each order says its part of the mean
         with torch.no_grad():
             model.dense.weight.mul_(self.deviation)
-            model.dense.bias.mul_(self.deviation).add_(self.mean)
+            model.dense.bias.mul_(self.deviation).add_(self.mean / added_up)
         return replace(self, mean=0.0, deviation=1.0)
 
     def metrics(self, examples: Sequence[TextExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
