@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import re
 import tracemalloc
 import warnings
 from dataclasses import replace
@@ -73,6 +75,17 @@ def test_an_interval_holds_the_score_and_narrows_with_more_examples():
     assert widths[0] > 2 * widths[1]
     expected = 2 * 1.96 * (0.9 * 0.1 / 800) ** 0.5
     assert widths[1] == pytest.approx(expected, rel=0.3)
+
+
+@pytest.mark.parametrize("count", [1, 20, 1000])
+def test_no_interval_is_certain_of_what_a_few_examples_say(count: int):
+    """All right: the least accuracy with which that still happens once in forty times (Clopper and Pearson)."""
+    task, examples, answers = classified(count, 0)
+    low, high = interval(task, examples, answers)
+    assert high == 1
+    assert low**count == pytest.approx(0.025)
+    task, examples, answers = classified(count, count)
+    assert interval(task, examples, answers) == (0, pytest.approx(1 - low))
 
 
 def test_an_interval_of_many_examples_takes_little_memory():
@@ -233,6 +246,20 @@ def test_a_confusion_matrix_is_a_picture():
     picture = imread(io.BytesIO(draw_confusion(classes, np.eye(6, dtype=np.int64) * 100)))
     assert picture.shape[0] > 300
     assert draw_confusion(classes, np.eye(6, dtype=np.int64)) == draw_confusion(classes, np.eye(6, dtype=np.int64))
+
+
+def test_of_many_classes_the_page_has_the_picture_and_the_pairs_most_confused():
+    classes = [f"class {n}" for n in range(30)]
+    matrix = np.eye(30, dtype=np.int64) * 6
+    matrix[3, 7], matrix[20, 1] = 4, 2
+    facts = replace(facts_of(60, 6, 0.6, 0.9), confusion=(classes, matrix))
+    picture = draw_confusion(classes, matrix)
+    page = fit_page(facts, picture).decode()
+    assert f"data:image/png;base64,{base64.b64encode(picture).decode()}" in page
+    found = re.findall(r"<bdi>(class \d+)</bdi></t[hd]><td><bdi>(class \d+)</bdi></td><td>(\d)</td><td>(\d+%)", page)
+    assert found == [("class 3", "class 7", "4", "40%"), ("class 20", "class 1", "2", "25%")]
+    few = fit_page(replace(facts, confusion=(classes[:8], matrix[:8, :8])), picture).decode()
+    assert "<img" not in few, "there it is a table"
 
 
 def test_every_task_tells_its_worst_mistakes():

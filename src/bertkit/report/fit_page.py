@@ -5,6 +5,7 @@ One self-contained page in the model folder, beside a picture of the confusion m
 
 from __future__ import annotations
 
+import base64
 import io
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from bertkit.report.fonts import can_be_drawn, fonts_for, without_glyph_warnings
 from bertkit.tasks.task import Mistake
 
 CLASSES_SHOWN = 20
+PAIRS_SHOWN = 10
 TEXT_SHOWN = 400
 
 
@@ -63,7 +65,8 @@ class FitFacts:
         )
 
 
-def fit_page(facts: FitFacts) -> bytes:
+def fit_page(facts: FitFacts, picture: bytes | None = None) -> bytes:
+    """`picture` is that of the confusion matrix."""
     low, high = facts.interval
     score = facts.metrics[facts.main_metric]
     tiles = [
@@ -80,7 +83,7 @@ def fit_page(facts: FitFacts) -> bytes:
         card("What to try next", *(element("p", line) for line in facts.advice)),
         card("What it must beat", _compared(facts)),
         card("Epochs", _epochs(facts.epochs, facts.kept_epoch)),
-        card("Where it errs", _confusion(facts), _numbered(facts)),
+        card("Where it errs", _confusion(facts), _picture(facts, picture), _numbered(facts), _most_confused(facts)),
         card("The worst mistakes", *_mistakes(facts.mistakes)),
         card("Worth knowing", *(element("p", line) for line in facts.notes)),
         card("Settings", table_of(dict(facts.settings))),
@@ -156,6 +159,28 @@ def _confusion(facts: FitFacts) -> Markup:
         rows.append(element("tr", element("th", name), *cells))
     head = element("tr", element("th", "right ↓  said →"), *(element("th", name) for name in classes))
     return element("table", element("thead", head), element("tbody", *rows))
+
+
+def _picture(facts: FitFacts, picture: bytes | None) -> Markup:
+    """Of so many classes that a table of them could not be read."""
+    if picture is None or facts.confusion is None or len(facts.confusion[0]) <= CLASSES_SHOWN:
+        return Markup()
+    source = f"data:image/png;base64,{base64.b64encode(picture).decode()}"
+    return element("img", src=source, alt="The confusion matrix: rows are what is right, columns what was said")
+
+
+def _most_confused(facts: FitFacts) -> Markup:
+    if facts.confusion is None or len(facts.confusion[0]) <= 2:
+        return Markup()
+    classes, matrix = facts.confusion
+    wrong = matrix - np.diag(np.diag(matrix))
+    order = np.argsort(-wrong, axis=None, kind="stable")[:PAIRS_SHOWN].tolist()
+    rows = []
+    for right, said in (divmod(place, len(classes)) for place in order):
+        if count := int(wrong[right, said]):
+            share = f"{count / matrix[right].sum():.0%}"
+            rows.append([element("bdi", classes[right]), element("bdi", classes[said]), f"{count:,}", share])
+    return _table(["right", "taken for", "times", "of its examples"], rows)
 
 
 def _numbered(facts: FitFacts) -> Markup:

@@ -15,20 +15,31 @@ from bertkit.training.advice import advice
 from bertkit.training.fit import FitSettings, Fitted
 
 RESAMPLES = 1000
+CHANCE_ON_A_SIDE = 0.025
+CORRELATIONS = ("pearson", "spearman", "matthews")
+"""0 for a model that says the same of everything, whatever the examples are."""
 Answers = Sequence[Mapping[str, Any]]
 
 
 def interval(task: Task[Any], examples: Sequence[Any], answers: Answers, seed: int = 0) -> tuple[float, float]:
     """Where the main metric lies with 95 % confidence: the middle of what it is on sets drawn from these examples, as
     many, with some twice and some not at all (the bootstrap). One set is drawn at a time: all of them together would
-    take a gigabyte for a hundred thousand examples."""
+    take a gigabyte for a hundred thousand examples.
+
+    Where all examples are right, or none, so are all sets drawn from them, and the bootstrap would be certain of what
+    ten examples say. There the end is how good (or bad) a model may be that does so well by chance."""
     tallies = np.array(task.tallies(examples, answers))
     generator = np.random.default_rng(seed)
     chances = np.full(len(examples), 1 / len(examples))
     draws = (generator.multinomial(len(examples), chances) for _ in range(RESAMPLES))
     found = [task.from_tallies((times @ tallies).tolist()) for times in draws]
-    low, high = np.percentile(found, [2.5, 97.5])
-    return float(low), float(high)
+    low, high = np.percentile(found, [100 * CHANCE_ON_A_SIDE, 100 - 100 * CHANCE_ON_A_SIDE])
+    by_chance = CHANCE_ON_A_SIDE ** (1 / len(examples))
+    if task.main_metric in CORRELATIONS:
+        return float(low), float(high)
+    if low == high == 1:
+        return by_chance, 1.0
+    return (0.0, 1 - by_chance) if low == high == 0 else (float(low), float(high))
 
 
 def findings(
