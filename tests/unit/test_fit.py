@@ -165,6 +165,17 @@ def test_the_best_epoch_is_kept_and_patience_ends(english: list[str], tokenizer:
     assert said == ["no better score for 2 epochs: stopped after epoch 4"]
 
 
+def test_an_equal_score_is_not_a_better_one_to_wait_for(english: list[str], tokenizer: Tokenizer):
+    examples = sentences(english)
+    task = Classify.for_examples(examples, max_length=24)
+    patient = FitSettings(epochs=8, batch=8, learning_rate=1e-3, patience=2)
+    scores = iter([0.5, 1.0, 1.0, 1.0, 1.0])
+    units = task.encode(examples, tokenizer)
+    fitted_ = fit(small(tokenizer, task), task, units, lambda: {"accuracy": next(scores)}, patient, seed=0, pad_id=0)
+    assert [epoch.number for epoch in fitted_.epochs] == [1, 2, 3, 4]
+    assert fitted_.best == min(fitted_.epochs[1:], key=lambda epoch: epoch.loss)
+
+
 def test_of_equal_scores_the_lower_loss_is_kept(english: list[str], tokenizer: Tokenizer):
     examples = sentences(english)
     task = Classify.for_examples(examples, max_length=24)

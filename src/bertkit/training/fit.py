@@ -137,6 +137,7 @@ def fit(
     fitting = _Fitting(model, task, units, settings, seed, pad_id, precision, watcher)
     epochs: list[Epoch] = []
     best: Epoch | None = None
+    last_better = 0
     kept: dict[str, Tensor] = {}
     for number in range(settings.epochs):
         loss = fitting.epoch(number)
@@ -144,9 +145,11 @@ def fit(
         epoch = Epoch(number + 1, loss, _measured(measure, number + 1) if measure is not None else {})
         epochs.append(epoch)
         watcher.finished_epoch(epoch)
+        if best is None or measure is None or _rank(epoch, task)[0] > _rank(best, task)[0]:
+            last_better = epoch.number
         if best is None or measure is None or _rank(epoch, task) > _rank(best, task):
             best, kept = epoch, {name: tensor.clone() for name, tensor in model.state_dict().items()}
-        elif settings.patience is not None and epoch.number - best.number >= settings.patience:
+        if settings.patience is not None and epoch.number - last_better >= settings.patience:
             watcher.said(f"no better score for {settings.patience} epochs: stopped after epoch {epoch.number}")
             break
     if best is None:
