@@ -133,6 +133,13 @@ def refuse_existing(path: Path, *, overwrite: bool) -> None:
         raise WriteError(f"{path} is a file, and a folder is to be written there", "Choose another place.")
 
 
+def require_writable(path: Path) -> None:
+    """Try whether something new can be put there, and leave nothing behind: for those who compute for long first."""
+    there = next(parent for parent in path.absolute().parents if parent.exists())
+    with explained_write_errors(path):
+        Path(tempfile.mkdtemp(dir=there, prefix=_temporary_prefix(path), suffix=".tmp")).rmdir()
+
+
 def write_hashes(folder: Path, manifest: Mapping[str, Any], name: str) -> None:
     """Write `manifest` as JSON with a `files` entry: the sha256 of every other file in the folder, those of folders in
     it as `folder/name`."""

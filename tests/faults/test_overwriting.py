@@ -103,6 +103,31 @@ def test_a_model_to_read_that_lies_in_the_folder_is_kept(out: Path, tmp_path: Pa
     assert f"{out / 'base'} lies in it" in done.stderr
 
 
+def test_the_model_to_start_from_is_not_replaced_by_what_comes_of_it(out: Path, tmp_path: Path):
+    before = contents(out)
+    done = run("finetune", rows(tmp_path / "r.csv"), out, out)
+    assert done.exit_code == 3, done.output
+    assert f"{out} is the model to start from, and would be lost. Choose another --out." in done.stderr
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("place", ["file/model", "file/folder/model"])
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_learned(
+    tiny_folder: Path, tmp_path: Path, place: str
+):
+    (tmp_path / "file").write_text("not a folder")
+    done = run("finetune", rows(tmp_path / "r.csv"), tiny_folder, tmp_path / place)
+    assert done.exit_code == 3, done.output
+    assert f"could not write {tmp_path / place}: " in done.stderr
+    assert "epoch" not in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "r.csv"]
+
+
+def test_trying_a_place_leaves_nothing_there(tmp_path: Path):
+    require_place(tmp_path / "new" / "model", overwrite=False)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_list_of_files_that_cannot_be_read_says_so(out: Path):
     (out / "bertkit.json").write_text(json.dumps({"format": 1}))
     with pytest.raises(WriteError, match="lists no files, so the folder is not replaced"):

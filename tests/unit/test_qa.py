@@ -168,6 +168,36 @@ def test_every_window_must_say_that_there_is_no_answer(tokenizer: Tokenizer) -> 
     assert task.answer(example, features, scores, None)["answer"] == "class"
 
 
+def with_answer(words: int, place: str, more: int = 30) -> QaExample:
+    """Of a passage whose first words are the answer."""
+    answer = " ".join(["class"] * words)
+    return QaExample(place, place, "what is it?", f"{answer} {'statement ' * more}", (Answer(answer, 0),))
+
+
+def test_answers_may_be_as_long_as_nearly_all_in_training(tokenizer: Tokenizer) -> None:
+    task = Qa(max_length=128)
+    short, long = ([with_answer(words, str(n)) for n in range(200)] for words in (5, 50))
+    assert task.fitted_to(task.encode(short, tokenizer)).max_answer == 30
+    assert task.fitted_to(task.encode(long, tokenizer)).max_answer == 50
+    few = [*short, with_answer(60, "the long one")]
+    encoded = task.encode(few, tokenizer)
+    assert task.fitted_to(encoded).max_answer == 30, "one that is very long does not let all others be"
+    assert list(task.out_of_reach(few, encoded)) == [
+        "1 of 201 answers are longer than 30 tokens, the most that is given as an answer; the first is in the long one"
+    ]
+    assert not list(task.out_of_reach(short, encoded[:-1]))
+    without = [asked("a class"), asked("a class", answers=())]
+    assert not list(task.out_of_reach(without, task.encode(without, tokenizer)))
+
+
+def test_answers_that_no_window_has_are_counted(tokenizer: Tokenizer) -> None:
+    task = Qa(max_length=64)
+    examples = [with_answer(5, "one"), with_answer(200, "two"), with_answer(300, "three")]
+    [said] = task.out_of_reach(examples, task.encode(examples, tokenizer))
+    assert said.startswith("2 of 3 answers are whole in no window of 64 tokens")
+    assert said.endswith("give a larger --max-length; the first is in two")
+
+
 def test_long_questions_are_never_cut_in_silence(tokenizer: Tokenizer) -> None:
     task = Qa(max_length=32)
     long = "class " * 40

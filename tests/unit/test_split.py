@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertkit.errors import InputError
+from bertkit.errors import InputError, UsageError
 from bertkit.tasks.classify import Classify
 from bertkit.tasks.data.split import in_both, split
 from bertkit.tasks.data.texts import TextExample
@@ -49,6 +49,18 @@ def test_families_stay_together():
     assert not {example.right for example in train} & {example.right for example in dev}
     with pytest.raises(InputError, match="belong together"):
         split(examples[:20], 0.2, 0, family=lambda _: "one")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_family_larger_than_the_share_stays_in_training(seed: int):
+    families = [0] * 200 + [1 + n // 3 for n in range(33)]
+    examples = [TextExample(str(n), f"text {n}", None, family) for n, family in enumerate(families)]
+    train, dev = split(examples, 0.1, seed, family=lambda example: example.right)
+    assert 21 <= len(dev) <= 23
+    assert sum(example.right == 0 for example in train) == 200
+    two = [example._replace(right=example.right > 0) for example in examples]
+    train, dev = split(two, 0.1, seed, family=lambda example: example.right)
+    assert (len(train), len(dev)) == (200, 33), "the smaller one, where there is room for none"
 
 
 @pytest.mark.parametrize("kinds", [None, ONE_LABEL.kinds])
@@ -144,3 +156,9 @@ def test_sets_of_labels_that_all_differ_can_be_split(tmp_path: Path):
 def test_what_cannot_be_split_is_told_with_its_file(tmp_path: Path, rows: list[str], several: bool, told: str):
     with pytest.raises(InputError, match=f"train.csv: {told}"):
         held_out(tmp_path, rows, multi_label=several)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32 - 1])
+def test_a_seed_that_no_generator_takes_is_refused(seed: int):
+    with pytest.raises(UsageError, match=f"a seed of {seed}. Give one from 0 to 4,294,967,294"):
+        FinetuneRequest(task="classify", train="", start="", seed=seed)

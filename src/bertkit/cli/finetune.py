@@ -63,7 +63,7 @@ def finetune(
         int | None, typer.Option(min=1, help="Stop after so many epochs without a better score.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Fit so many times and keep the best; scores vary by seed.")] = 1,
-    seed: Annotated[int, typer.Option(help="The first of them.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
     max_length: Annotated[int | None, typer.Option(help="Tokens the model reads at once. [all it can]")] = None,
     long: Annotated[
         str | None,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from bertkit.config import GPTS, BertConfig
 from bertkit.errors import ModelFolderError, TokenizerError, WriteError, shortened
-from bertkit.files import read_json, refuse_existing, sha256_of
+from bertkit.files import read_json, refuse_existing, require_writable, sha256_of
 from bertkit.interop.families import class_for, family_of, suffix_of
 from bertkit.interop.families.names import OTHER_HEADS
 from bertkit.interop.huggingface import config_from_huggingface
@@ -245,9 +245,10 @@ SIGNS = (MANIFEST, "config.json", "tokenizer.json", "vocab.txt")
 
 
 def require_place(out: Path, *, overwrite: bool, read: Iterable[str | Path] = ()) -> None:
-    """Refuse to write a model or tokenizer folder where there is something already; with `overwrite`, only where more
-    would be lost than a model or a tokenizer. `read` is what the new one is made from."""
+    """Refuse to write a model or tokenizer folder where it cannot be, or where there is something already; with
+    `overwrite`, only where more would be lost than a model or a tokenizer. `read` is what the new one is made from."""
     refuse_existing(out, overwrite=overwrite)
+    require_writable(out)
     place = out.resolve()
     files = {file.relative_to(place).as_posix() for file in place.rglob("*") if not file.is_dir()}
     files = {name for name in files if Path(name).name != ".DS_Store"}

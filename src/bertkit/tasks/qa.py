@@ -6,6 +6,7 @@ the passage is kept as characters, so an answer is a part of the passage as it w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
@@ -28,6 +29,8 @@ from bertkit.text.tokenizer import Tokenizer, without_surrogates
 from bertkit.text.windows import windows
 
 USUAL_LENGTH = 384
+TOO_LONG = 0.01
+"""This share of the answers may be too long to be given: a few very long ones would let all others be too."""
 SHOWN = 3
 """So many of the best answers are told."""
 
@@ -64,7 +67,7 @@ class Qa(Task[QaExample]):
     window. One that is longer still is an error where the answer is known (training, evaluating), because it is hardly
     a question; else its beginning and its end are read, and the answer says how much is left out (`question_cut`)."""
     max_answer: int = 30
-    """In tokens."""
+    """In tokens. Where more than a hundredth of the answers in training are longer, as long as all but those."""
     no_answer: bool = False
     """Whether there may be none in the passage."""
     threshold: float = 0.0
@@ -108,6 +111,25 @@ class Qa(Task[QaExample]):
     def measured_on(self, examples: Sequence[QaExample]) -> Self:
         """Where some questions have no answer, saying so is right. Folders of others do not tell whether it is."""
         return replace(self, no_answer=self.no_answer or any(not example.answers for example in examples))
+
+    def fitted_to(self, encoded: Sequence[Unit]) -> Self:
+        lengths = sorted(filter(None, map(_answer_length, encoded)))
+        longest = lengths[math.ceil((1 - TOO_LONG) * len(lengths)) - 1] if lengths else 0
+        return replace(self, max_answer=max(self.max_answer, longest))
+
+    def out_of_reach(self, examples: Sequence[QaExample], encoded: Sequence[Unit]) -> Iterator[str]:
+        lengths = [_answer_length(its) for its in encoded]
+        told = [(each, length) for each, length in zip(examples, lengths, strict=True) if each.answers]
+        if too_long := [each for each, length in told if length is not None and length > self.max_answer]:
+            yield (
+                f"{len(too_long):,} of {len(told):,} answers are longer than {self.max_answer} tokens, the most that is"
+                f" given as an answer; the first is in {too_long[0].place}"
+            )
+        if nowhere := [each for each, length in told if length is None]:
+            yield (
+                f"{len(nowhere):,} of {len(told):,} answers are whole in no window of {self.max_length} tokens, and"
+                f" cannot be learned or found: give a larger --max-length; the first is in {nowhere[0].place}"
+            )
 
     @property
     def remarks(self) -> list[str]:
@@ -248,6 +270,12 @@ class Qa(Task[QaExample]):
         if set(facts) == {"max_length"}:
             return cls(max_length=min(USUAL_LENGTH, facts["max_length"]))
         return cls(**facts)
+
+
+def _answer_length(windows_of_one: Unit) -> int | None:
+    """In tokens; None if no window has all of it."""
+    targets = [each.about.target for each in windows_of_one]
+    return next((last - first + 1 for first, last in targets if first), None)
 
 
 def _passages(examples: Sequence[QaExample], tokenizer: Tokenizer) -> dict[str, Passage]:

@@ -178,6 +178,14 @@ class Task(ABC, Generic[E]):
     def encode(self, examples: Sequence[E], tokenizer: Tokenizer) -> list[Unit]:
         """For each example its features, in order."""
 
+    def fitted_to(self, encoded: Sequence[Unit]) -> Self:  # noqa: ARG002
+        """The task with what shows only in the tokens of the training examples."""
+        return self
+
+    def out_of_reach(self, examples: Sequence[E], encoded: Sequence[Unit]) -> Iterator[str]:  # noqa: ARG002
+        """What a user should be told of examples that cannot be answered rightly, however well the model learns."""
+        return iter(())
+
     def units(self, features: Unit) -> list[Unit]:
         """An example's features as training has them: each by itself, unless the task says otherwise."""
         return [[each] for each in features]

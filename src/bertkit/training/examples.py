@@ -14,6 +14,9 @@ from bertkit.tasks.task import Reading, Task, Unit
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.training.fit import FitSettings, check_batch
 
+LARGEST_SEED = 2**32 - 1
+"""That of scikit-learn's generators."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuneRequest:
@@ -42,6 +45,8 @@ class FinetuneRequest:
         check_batch(task_called(self.task), settings.batch)
         if self.seeds < 1:
             raise UsageError(f"{self.seeds} seeds", "Give 1 or more.")
+        if not 0 <= self.seed <= LARGEST_SEED - self.seeds:
+            raise UsageError(f"a seed of {self.seed}", f"Give one from 0 to {LARGEST_SEED - self.seeds:,}.")
         if not 0 < self.dev_share < 1:
             raise UsageError(f"a dev share of {self.dev_share}", "It must be between 0 and 1.")
 
@@ -117,6 +122,7 @@ def not_understood(examples: Examples, encoded: Sequence[Unit], tokenizer: Token
             f"{len(cut):,} of {len(both):,} examples are longer than {task.max_length} tokens and are not read whole"
             f" (classify, regress: see --long); the longest is in {longest.place}"
         )
+    yield from task.out_of_reach(both, encoded)
     specials = {*chain(*tokenizer.frame), *([tokenizer.unk_id] if "unk" in tokenizer.specials else [])}
     unknown = [
         example

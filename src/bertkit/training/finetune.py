@@ -12,7 +12,7 @@ import torch
 
 from bertkit import device as devices
 from bertkit.config import GPTS
-from bertkit.errors import TrainingError, UsageError
+from bertkit.errors import TrainingError, UsageError, WriteError
 from bertkit.files import sha256_of
 from bertkit.inference.scoring import Scorer
 from bertkit.interop.fine_tuned import save_fine_tuned
@@ -66,6 +66,8 @@ def finetune(
 ) -> FinetuneResult:
     watcher = watcher or FinetuneWatcher()
     given = (request.train, request.dev, request.start)
+    if out.resolve() == Path(request.start).resolve():
+        raise WriteError(f"{out} is the model to start from, and would be lost", "Choose another --out.")
     require_place(out, overwrite=overwrite, read=[each for each in given if each is not None])
     folder = ModelFolder(find_folder(request.start))
     tokenizer = folder.tokenizer().for_tasks()
@@ -83,6 +85,7 @@ def finetune(
     watcher.began(examples)
     device = devices.apply(machine)
     encoded = examples.task.encode(examples.train, tokenizer)
+    examples = replace(examples, task=examples.task.fitted_to(encoded))
     dev = examples.task.encode(examples.dev, tokenizer)
     for note in not_understood(examples, [*encoded, *dev], tokenizer):
         notes.append(note)
@@ -160,9 +163,8 @@ def finetune(
             notes=notes,
             before=before,
         )
-        files: dict[str, str | bytes] = {"report.html": fit_page(facts)}
-        if facts.confusion is not None:
-            files["confusion.png"] = draw_confusion(*facts.confusion)
+        picture = draw_confusion(*facts.confusion) if facts.confusion is not None else None
+        files = {"report.html": fit_page(facts, picture)} | ({"confusion.png": picture} if picture else {})
     except Exception:
         save({})  # what was fitted for hours is not lost to a fault in the report on it
         watcher.said(f"the model is in {out}; the report on it failed")

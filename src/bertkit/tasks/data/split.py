@@ -33,20 +33,19 @@ def split(
     and some of it is always in training. With `family`, such as the passage that a question is about, families stay
     together. With `same`, so do examples for which it gives the same, such as those with one text, if it can be.
     """
-    from sklearn.model_selection import GroupShuffleSplit, train_test_split
+    from sklearn.model_selection import train_test_split
 
     if len(examples) < FEWEST:
         raise InputError(
             f"{source}: {len(examples)} examples are too few to hold some out", "Give --dev FILE, or more examples."
         )
     if family is not None:
-        families = {name: number for number, name in enumerate(dict.fromkeys(map(family, examples)))}
+        families: dict[Hashable, list[int]] = {}
+        for number, example in enumerate(examples):
+            families.setdefault(family(example), []).append(number)
         if len(families) < 2:
             raise InputError(f"{source}: all examples belong together, so none can be held out", "Give --dev FILE.")
-        families_of = [families[family(example)] for example in examples]
-        parts = GroupShuffleSplit(1, test_size=share, random_state=seed).split(families_of, groups=families_of)
-        chosen = set(next(parts)[1].tolist())
-        return _sides(examples, chosen)
+        return _sides(examples, _whole_families(list(families.values()), share * len(examples), seed))
     alike: dict[Hashable, list[int]] = {}
     for number, example in enumerate(examples):
         alike.setdefault(number if same is None else same(example), []).append(number)
@@ -79,6 +78,17 @@ def split(
 def _sides(examples: Sequence[E], chosen: Collection[int]) -> tuple[list[E], list[E]]:
     train = [example for number, example in enumerate(examples) if number not in chosen]
     return train, [examples[number] for number in sorted(chosen)]
+
+
+def _whole_families(families: Sequence[Sequence[int]], wanted: float, seed: int) -> set[int]:
+    """Families as they are drawn, as long as there is room for them: a large one stays in training. If there is room
+    for none, the smallest."""
+    chosen: set[int] = set()
+    for family in np.random.default_rng(seed).permutation(len(families)).tolist():
+        if len(chosen) + len(families[family]) <= max(1, round(wanted)):
+            chosen.update(families[family])
+    smallest: Sequence[int] = min(families, key=len)
+    return chosen or set(smallest)
 
 
 def _groups_by_kinds(
