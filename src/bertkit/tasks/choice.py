@@ -57,7 +57,7 @@ class MultipleChoice(Task[ChoiceExample]):
 
     @classmethod
     def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[ChoiceExample]:
-        table = read_table(path, reading, {*PREMISES, *LISTS, *ANSWERS})
+        table = read_table(path, reading, notes, {*PREMISES, *LISTS, *ANSWERS})
         first = list(islice(table, LOOK_AT))
         columns = _find_columns(table, first, reading, notes)
         yield from (_example(row, columns) for row in chain(first, table))

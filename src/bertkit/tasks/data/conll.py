@@ -95,7 +95,7 @@ def _sentences(
         return place(source, sentence.places[word or 0])
 
     if source.format in ("jsonl", "csv", "parquet") or _is_table(source, reading):
-        table = read_table(path, replace(reading, file_format=source.format), NAMES, may_be_texts=True)
+        table = read_table(path, replace(reading, file_format=source.format), notes, NAMES, may_be_texts=True)
         records = record_sentences(table, reading, notes)
         return (Sentence(words, tags, its_place) for its_place, words, tags in records), where
     lines = _lines(source, reading)

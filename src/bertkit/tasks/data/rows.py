@@ -20,6 +20,7 @@ from bertkit.corpus.reading.records import json_object
 from bertkit.corpus.reading.tables import table_cells
 from bertkit.corpus.reading.types import decoded
 from bertkit.errors import InputError, UsageError
+from bertkit.tasks.data.ids import SeenIds
 
 DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
 TABLES = ("csv", "tsv")
@@ -69,6 +70,17 @@ class Table:
 
     def __iter__(self) -> Iterator[Row]:
         return self._rows
+
+    def note_repeated(self, column: str, notes: list[str]) -> None:
+        """After the last row it is said which values stand more than once in a column of ids."""
+        self._rows = self._noting_repeated(self._rows, column, notes)
+
+    def _noting_repeated(self, rows: Iterator[Row], column: str, notes: list[str]) -> Iterator[Row]:
+        seen = SeenIds()
+        for row in rows:
+            seen.first_place(row.values.get(column), row.place)
+            yield row
+        notes.extend(seen.notes(self.source.name))
 
     def _read(self) -> Iterator[Row]:
         if self.source.format in TABLES:

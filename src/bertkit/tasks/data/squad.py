@@ -20,6 +20,7 @@ from bertkit.corpus.reading.readers import Source, find_sources
 from bertkit.corpus.reading.types import excerpt
 from bertkit.errors import InputError, nearest, shortened
 from bertkit.tasks.data.columns import as_in_training, require_columns, require_parts, shown
+from bertkit.tasks.data.ids import REMEMBERED_OF_A_STREAM, SeenIds
 from bertkit.tasks.data.rows import beginning_of, unreadable
 from bertkit.tasks.data.texts import read_table
 from bertkit.tasks.task import Reading
@@ -72,16 +73,15 @@ def read_questions(path: str, reading: Reading, notes: list[str]) -> Iterator[Qa
     is_squad = len(sources) == 1 and sources[0].format in ("jsonl", "text") and _is_squad(sources[0], reading.encoding)
     found = _nested(sources[0], reading.encoding) if is_squad else _rows(path, reading, names, notes)
     answers_of = _Answers()
-    seen: dict[str, str] = {}
+    seen = SeenIds(None if reading.labelled else REMEMBERED_OF_A_STREAM)
     number = 0
     for number, (place, values) in enumerate(found, 1):
         given = values.get("id")
         name = str(number if given is None else given)
         where = place if given is None else f"{place}, question {shortened(name)}"
-        if reading.labelled:
-            if name in seen:
-                raise InputError(f"{where}: this id is there twice, first in {seen[name]}", "Give each its own id.")
-            seen[name] = place
+        first = seen.first_place(name, place)
+        if first is not None and reading.labelled:
+            raise InputError(f"{where}: this id is there twice, first in {first}", "Give each its own id.")
         question, context = _text(values, "question", where), _text(values, "context", where)
         answers = answers_of(values, context, where) if reading.labelled else None
         yield QaExample(where, name, question, context, answers)
@@ -89,6 +89,7 @@ def read_questions(path: str, reading: Reading, notes: list[str]) -> Iterator[Qa
     if not number:
         raise InputError(f"{file} has no questions", 'They are looked for in "data", "paragraphs", "qas".')
     notes.extend(f"{file}: {note}" for note in answers_of.notes())
+    notes.extend(seen.notes(file))
 
 
 def question_of(value: Any, place: str) -> QaExample:
@@ -158,7 +159,7 @@ def _listed(parent: Any, key: str, name: str) -> list[dict[str, Any]]:
 
 
 def _rows(path: str, reading: Reading, given: Mapping[str, str], notes: list[str]) -> Iterator[_Found]:
-    table = read_table(path, reading, {name for names in USUAL.values() for name in names})
+    table = read_table(path, reading, notes, {name for names in USUAL.values() for name in names}, uses_ids=True)
     require_columns(table, given.values())
     reading.on_columns(given)  # those that are found by their names are found again
     parts = [part for part in USUAL if reading.labelled or part != "answers"]

@@ -61,7 +61,7 @@ def read_pairs(path: str, reading: Reading, notes: list[str]) -> Iterator[PairEx
         raise UsageError(
             f"a column for the {unknown[0]} is named, and the task has none", f"It has {', '.join(PARTS)}."
         )
-    table = read_table(path, reading, KNOWN | {name for pair in BELONG_TOGETHER for name in pair})
+    table = read_table(path, reading, notes, KNOWN | {name for pair in BELONG_TOGETHER for name in pair})
     first = list(islice(table, LOOK_AT))
     wanted = {"text": True, "pair": True, **({"score": False, "negative": False} if reading.labelled else {})}
     if given.get("score") == NO_SCORE and NO_SCORE not in table.columns:

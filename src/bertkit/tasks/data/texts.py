@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from bertkit.corpus.reading.readers import STDIN, find_sources, read_texts
 from bertkit.errors import InputError, shortened
 from bertkit.tasks.data.columns import KNOWN, LOOK_AT, as_in_training, find_columns, require_parts
+from bertkit.tasks.data.ids import id_column
 from bertkit.tasks.data.rows import Row, Table
 from bertkit.tasks.task import Reading
 
@@ -48,13 +49,20 @@ def example_of(value: Any, place: str) -> TextExample:
 
 
 def read_table(
-    path: str, reading: Reading, usual: Collection[str] = KNOWN, *, may_be_texts: bool | None = None
+    path: str,
+    reading: Reading,
+    notes: list[str],
+    usual: Collection[str] = KNOWN,
+    *,
+    may_be_texts: bool | None = None,
+    uses_ids: bool = False,
 ) -> Table:
     """`usual` are names that its columns may have, in lower case; one column may be texts without a name unless there
-    are labels, or as it is said."""
+    are labels, or as it is said. Unless the task `uses_ids` itself, those of labelled rows that are there again go into
+    `notes` after the last row."""
     named = (*(reading.names or {}).values(), *(reading.remembered or {}).values())
     known = {*usual, *(name.strip().lower() for name in named)}
-    return Table(
+    table = Table(
         path,
         file_format=reading.file_format,
         delimiter=reading.delimiter,
@@ -64,6 +72,9 @@ def read_table(
         may_be_texts=not reading.labelled if may_be_texts is None else may_be_texts,
         on_read=reading.on_read,
     )
+    if reading.labelled and not uses_ids and (column := id_column(table.columns)) and column not in named:
+        table.note_repeated(column, notes)
+    return table
 
 
 def read_examples(
@@ -78,7 +89,7 @@ def read_examples(
     if right == "score" and "label" in given and "score" not in given:
         given["score"] = given.pop("label")
     require_parts(given, ("text", "pair", right))
-    table = read_table(path, reading)
+    table = read_table(path, reading, notes)
     first = list(islice(table, LOOK_AT))
     wanted = {"text": True, "pair": False, **({right: True} if reading.labelled else {})}
     kept = as_in_training(table, reading, given, wanted, notes)
