@@ -113,6 +113,7 @@ def finetune(folder: Path, tiny_folder: Path, task: str, train: Path, *options: 
         ("classify", "a.csv", ROWS, ("--text", "txt"), ("a.csv has no column 'txt'", "Did you mean 'text'?")),
         ("classify", "a.csv", ROWS.replace(",pos", ",neg"), (), ("line 2: there is only one label", "'neg'")),
         ("classify", "a.csv", ROWS.replace(",neg", ",pos"), ("--multi-label",), ("only one label", "'pos'")),
+        ("classify", "a.csv", SEVERAL.replace("|", ";"), ("--multi-label",), ("line 3: no text", "'a;b'", "a pipe")),
         ("classify", "a.csv", ROWS + " ,pos\n", (), ("line 22: 'text' is empty", "fill it in")),
         ("classify", "a.csv", ROWS.replace(",", ";"), (), ("'text;label'", "--delimiter semicolon")),
         ("classify", "a.csv", ROWS + ROWS, (), ("line 22: the header once more", "joined")),

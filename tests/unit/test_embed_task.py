@@ -447,7 +447,7 @@ def test_scores_decide_what_is_learned_and_what_is_measured():
     together = [each._replace(right=None) for each in scored]
     task = Embed.for_examples(scored)
     assert task.scores == (2.0, 4.0)
-    assert task.remarks == ["the scores 2 to 4 are taken as 0 to 1, and their order is learned"]
+    assert task.remarks(scored) == ["the scores 2 to 4 are taken as 0 to 1, and their order is learned"]
     assert task.main_metric == "spearman"
     assert task.measured_on(together).main_metric == "mean_reciprocal_rank"
     assert Embed.for_examples(together).measured_on(scored).main_metric == "spearman"

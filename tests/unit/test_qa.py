@@ -217,10 +217,10 @@ def test_questions_without_an_answer_let_a_model_say_so() -> None:
     answered = asked("the class", answers=(Answer("class", 4),))
     task = Qa(max_length=64)
     assert task.measured_on([answered]) == task
-    assert task.remarks == []
+    assert task.remarks([]) == []
     silent = task.measured_on([answered, asked("the class", answers=())])
     assert silent == Qa(max_length=64, no_answer=True)
-    assert "some questions have no answer" in silent.remarks[0]
+    assert "some questions have no answer" in silent.remarks([])[0]
     assert silent.measured_on([answered]) == silent
 
 

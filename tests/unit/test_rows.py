@@ -12,7 +12,7 @@ import pytest
 from bertkit.errors import InputError, UsageError
 from bertkit.tasks.classify import Classify
 from bertkit.tasks.data.rows import Table, looks_like_data
-from bertkit.tasks.data.texts import TextExample, in_order
+from bertkit.tasks.data.texts import in_order
 from bertkit.tasks.regress import Regress
 from bertkit.tasks.task import Reading
 
@@ -204,31 +204,10 @@ def test_a_column_that_may_be_a_second_text_is_said_not_to_be_read(tmp_path: Pat
     assert "'b' is not read" in read(tmp_path, chinese, names={"text": "a"})[1][-1]
 
 
-def test_labels_that_look_like_several_are_said():
-    def remarks(*labels: str, **options: bool) -> list[str]:
-        return Classify.for_examples([TextExample("", "x", None, label) for label in labels], **options).remarks
-
-    (told,) = remarks("war", "sport", "money|war", "sport|war")
-    assert told.startswith(
-        "2 of 4 labels are joined from others, such as 'money|war', and count as labels of their own"
-    )
-    assert "--multi-label" in told
-    assert remarks("war", "sport", "money|war", "sport|war", multi_label=True) == []
-    assert remarks("a|b", "c|d", "e") == remarks("a", "a|b", "c") == [], "the sign may mean anything"
-
-
 def test_odd_labels_and_texts_are_said(tmp_path: Path):
     _, notes = read(tmp_path, "text,label\na<br />b,Pos\nb,pos\nc,neg\n")
     assert any("1 texts have HTML in them, such as '<br />'" in note for note in notes)
     assert any("'Pos' and 'pos' differ only in case" in note for note in notes)
-
-
-def test_one_label_for_all_is_refused_where_there_may_be_several_too():
-    all_alike = [TextExample("a.csv, line 2", "x", None, "a")] * 3
-    for several in (False, True):
-        with pytest.raises(InputError, match=r"a\.csv, line 2: there is only one label in the training data, 'a'"):
-            Classify.for_examples(all_alike, multi_label=several)
-    Classify.for_examples([*all_alike, TextExample("", "y", None, "")], multi_label=True)
 
 
 def test_columns_can_be_named(tmp_path: Path):

@@ -85,7 +85,8 @@ def evaluate(
         examples = list(task.read(source, reading, notes))
         if examples and no_answer is None:
             predictor.scorer.task = task.measured_on(examples)
-            notes += [remark for remark in predictor.scorer.task.remarks if remark not in task.remarks]
+            usual = task.remarks(examples)
+            notes += [remark for remark in predictor.scorer.task.remarks(examples) if remark not in usual]
     if not examples:
         raise InputError(f"{source} has no examples")
     task.check(examples)

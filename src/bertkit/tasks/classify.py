@@ -18,13 +18,13 @@ from torch import Tensor
 from bertkit.errors import InputError, nearest, shortened
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.texts import TextExample, in_order, label_of, read_examples, shown_text
+from bertkit.tasks.data.labels import as_labels, has_several, labels_of, refuse_other_separators, require_one_label
+from bertkit.tasks.data.texts import TextExample, in_order, read_examples, shown_text
 from bertkit.tasks.scores import classification_scores, multi_label_scores
 from bertkit.tasks.task import Features, Mistake, Reading, TaskBatch, Unit
 from bertkit.tasks.text_task import TextTask
 from bertkit.text.tokenizer import Tokenizer
 
-SEPARATOR = "|"
 THRESHOLD = 0.5
 RARE_ARE_WORSE, ENOUGH_RARE = 0.1, 5
 """By so much less of them is found, and so many of them are needed to say it."""
@@ -56,8 +56,8 @@ class Classify(TextTask):
     @classmethod
     def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[TextExample]:
         by_case: dict[str, set[str]] = {}
-        for example in read_examples(path, reading, notes, "label", _labels_of):
-            for label in _as_labels(example.right or (), False):
+        for example in read_examples(path, reading, notes, "label", labels_of):
+            for label in as_labels(example.right or (), False):
                 by_case.setdefault(label.lower(), set()).add(label)
             yield example
         alike = islice((sorted(labels) for labels in by_case.values() if len(labels) > 1), 3)
@@ -67,9 +67,11 @@ class Classify(TextTask):
     @classmethod
     def for_examples(cls, examples: Sequence[TextExample], **options: Any) -> Self:
         several = bool(options.get("multi_label"))
-        if not several:
-            _require_one_label(examples)
-        found = {label for example in examples for label in _as_labels(example.right, several)}
+        if several:
+            refuse_other_separators(examples)
+        else:
+            require_one_label(examples)
+        found = {label for example in examples for label in as_labels(example.right, several)}
         classes = in_order(found)
         if len(classes) == 1 and all(example.right for example in examples):
             raise InputError(
@@ -80,7 +82,7 @@ class Classify(TextTask):
         if balanced:
             counts = dict.fromkeys(classes, 0)
             for example in examples:
-                for label in _as_labels(example.right, several):
+                for label in as_labels(example.right, several):
                     counts[label] += 1
             total = sum(counts.values())
             options["weights"] = tuple(total / (len(classes) * counts[name]) for name in classes)
@@ -88,9 +90,9 @@ class Classify(TextTask):
 
     def check(self, examples: Sequence[TextExample]) -> None:
         if not self.multi_label:
-            _require_one_label(examples)
+            require_one_label(examples)
         for example in examples:
-            for label in _as_labels(example.right, self.multi_label):
+            for label in as_labels(example.right, self.multi_label):
                 if label not in self.classes:
                     there = ", ".join(map(repr, self.classes[:12]))
                     raise InputError(
@@ -99,15 +101,18 @@ class Classify(TextTask):
                     )
 
     def kinds(self, example: TextExample) -> tuple[Hashable, ...]:
-        return tuple(_as_labels(example.right, self.multi_label))
+        return tuple(as_labels(example.right, self.multi_label))
 
-    @property
-    def remarks(self) -> list[str]:
-        """Of labels that look like several: parts of them are labels too, or parts of other labels."""
-        parts = {label: _as_labels(label, True) for label in self.classes}
+    def remarks(self, examples: Sequence[TextExample]) -> list[str]:
+        """Of texts that have one label each where there may be several; else of labels that look like several: parts of
+        them are labels too, or parts of other labels."""
+        if self.multi_label:
+            few = "no text has more than one label: several are written as a|b, or as a list in JSON lines"
+            return [] if has_several(examples) else [few]
+        parts = {label: as_labels(label, True) for label in self.classes}
         times = Counter(part for its in parts.values() for part in set(its))
         joined = [label for label, its in parts.items() if len(its) > 1 and any(times[part] > 1 for part in its)]
-        if self.multi_label or len(joined) < 2:
+        if len(joined) < 2:
             return []
         some = f"{len(joined):,} of {len(self.classes):,} labels are joined from others, such as {shortened(joined[0])}"
         return [f"{some}, and count as labels of their own: --multi-label reads them as several"]
@@ -119,7 +124,7 @@ class Classify(TextTask):
     def tally(self, example: TextExample, answer: Mapping[str, Any]) -> tuple[float, ...]:
         if not self.multi_label:
             return float(self.truth(example) == answer["label"]), 1.0
-        right, said = set(_as_labels(example.right, True)), set(answer["labels"])
+        right, said = set(as_labels(example.right, True)), set(answer["labels"])
         return float(2 * len(right & said)), float(len(right) + len(said))
 
     def from_tallies(self, sums: Sequence[float]) -> float:
@@ -141,7 +146,7 @@ class Classify(TextTask):
         number_of = {name: number for number, name in enumerate(self.classes)}
         encoded = []
         for example, parts in zip(examples, self.sequences(examples, tokenizer), strict=True):
-            labels = [] if example.right is None else _as_labels(example.right, self.multi_label)
+            labels = [] if example.right is None else as_labels(example.right, self.multi_label)
             about = [number_of[label] for label in labels if label in number_of]
             encoded.append([each._replace(about=about) for each in parts])
         return encoded
@@ -182,7 +187,7 @@ class Classify(TextTask):
     def metrics(self, examples: Sequence[TextExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         if self.multi_label:
             return multi_label_scores(
-                [_as_labels(example.right, True) for example in examples],
+                [as_labels(example.right, True) for example in examples],
                 [answer["labels"] for answer in answers],
                 self.classes,
             )
@@ -194,7 +199,7 @@ class Classify(TextTask):
         """Those it was most sure of; of several labels, the one it was most wrong about decides."""
         chances = answer["probabilities"]
         if self.multi_label:
-            right = [name for name in _as_labels(example.right, True) if name in chances]
+            right = [name for name in as_labels(example.right, True) if name in chances]
             if set(right) == set(answer["labels"]):
                 return None
             worst = max(abs(chance - (name in right)) for name, chance in chances.items())
@@ -224,12 +229,12 @@ class Classify(TextTask):
         batch: int,  # noqa: ARG002
     ) -> list[str]:
         """A label is rare if it has less than half of what each would have if all had the same."""
-        counts = Counter(label for example in train for label in _as_labels(example.right, self.multi_label))
+        counts = Counter(label for example in train for label in as_labels(example.right, self.multi_label))
         rare = {label for label, count in counts.items() if 2 * count * len(self.classes) < counts.total()}
         found: dict[bool, list[bool]] = {True: [], False: []}
         for example, answer in zip(dev, answers, strict=True):
             said = answer["labels"] if self.multi_label else [answer["label"]]
-            for label in _as_labels(example.right, self.multi_label):
+            for label in as_labels(example.right, self.multi_label):
                 found[label in rare].append(label in said)
         if len(found[True]) < ENOUGH_RARE or not found[False]:
             return []
@@ -243,12 +248,12 @@ class Classify(TextTask):
     @staticmethod
     def truth(example: TextExample) -> str:
         """The label, of those that have one."""
-        return _as_labels(example.right, False)[0]
+        return as_labels(example.right, False)[0]
 
     @staticmethod
     def truths(example: TextExample) -> list[str]:
         """All labels, of those that may have several."""
-        return _as_labels(example.right, True)
+        return as_labels(example.right, True)
 
     def facts(self) -> dict[str, Any]:
         return {**asdict(self), "classes": list(self.classes), "weights": None}
@@ -256,29 +261,3 @@ class Classify(TextTask):
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Self:
         return cls(**{**facts, "classes": tuple(facts["classes"])})
-
-
-def _labels_of(value: Any, place: str) -> tuple[str, ...] | str:
-    """A list of labels stays one; of text it is decided later whether a separator in it means anything."""
-    if isinstance(value, list):
-        return tuple(label_of(each, place) for each in value)
-    return label_of(value, place) if value != "" else ""
-
-
-def _require_one_label(examples: Sequence[TextExample]) -> None:
-    for example in examples:
-        if not example.right:
-            raise InputError(f"{example.place}: the label is empty", "Remove the row or fill it in.")
-        if not isinstance(example.right, str) and len(example.right) != 1:
-            raise InputError(
-                f"{example.place}: {len(example.right)} labels, {shortened(list(example.right))}",
-                "If a text may have several, add --multi-label.",
-            )
-
-
-def _as_labels(right: tuple[str, ...] | str, several: bool) -> list[str]:
-    if not isinstance(right, str):
-        return list(right)
-    if not several:
-        return [right]
-    return [part.strip() for part in right.split(SEPARATOR) if part.strip()]

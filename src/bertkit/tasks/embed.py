@@ -81,8 +81,7 @@ class Embed(Task[PairExample]):
     def measured_on(self, examples: Sequence[PairExample]) -> Self:
         return replace(self, by_score=examples[0].right is not None)
 
-    @property
-    def remarks(self) -> list[str]:
+    def remarks(self, examples: Sequence[PairExample]) -> list[str]:  # noqa: ARG002
         if self.scores is None:
             return ["pairs without scores belong together; all other pairs of a batch are what does not"]
         low, high = self.scores

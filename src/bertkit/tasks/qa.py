@@ -131,8 +131,7 @@ class Qa(Task[QaExample]):
                 f" cannot be learned or found: give a larger --max-length; the first is in {nowhere[0].place}"
             )
 
-    @property
-    def remarks(self) -> list[str]:
+    def remarks(self, examples: Sequence[QaExample]) -> list[str]:  # noqa: ARG002
         if not self.no_answer:
             return []
         return ["some questions have no answer in their passage: the model may say so (as with predict --no-answer)"]

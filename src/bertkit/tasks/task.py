@@ -148,9 +148,8 @@ class Task(ABC, Generic[E]):
             )
         return replace(cast(Any, self), **said)  # type: ignore[no-any-return]
 
-    @property
-    def remarks(self) -> list[str]:
-        """What a user should be told of how the examples are taken."""
+    def remarks(self, examples: Sequence[E]) -> list[str]:  # noqa: ARG002
+        """What a user should be told of how the examples are taken, those of training or those measured on."""
         return []
 
     @property

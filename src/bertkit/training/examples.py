@@ -66,7 +66,7 @@ def read_examples(request: FinetuneRequest, max_length: int, notes: list[str]) -
     """Read and check everything before a model is loaded."""
     kind = task_called(request.task)
     columns: dict[str, str] = {}
-    train = list(kind.read(request.train, replace(request.reading, on_columns=columns.update), notes))
+    labelled = train = list(kind.read(request.train, replace(request.reading, on_columns=columns.update), notes))
     if not train:
         raise InputError(f"{request.train} has no examples")
     if request.dev is not None:
@@ -77,7 +77,7 @@ def read_examples(request: FinetuneRequest, max_length: int, notes: list[str]) -
         train, dev = _held_out(task, train, request, notes)
     task.check(dev)
     task = task.measured_on(dev)
-    notes += task.remarks
+    notes += task.remarks(labelled)
     if twice := in_both(train, dev, kind.content):
         notes.append(
             f"{twice:,} of the {len(dev):,} dev examples are in the training data too, so the score is too good"

@@ -1,0 +1,62 @@
+"""One label of a text or several: what is learned as one that looks like several is said, or refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from bertkit.errors import InputError
+from bertkit.tasks.classify import Classify
+from bertkit.tasks.data.texts import TextExample
+
+
+def labelled(*labels: str | tuple[str, ...]) -> list[TextExample]:
+    return [TextExample(f"a.csv, line {line}", "x", None, label) for line, label in enumerate(labels, 2)]
+
+
+def test_labels_that_look_like_several_are_said():
+    def remarks(*labels: str, **options: bool) -> list[str]:
+        examples = labelled(*labels)
+        return Classify.for_examples(examples, **options).remarks(examples)
+
+    (told,) = remarks("war", "sport", "money|war", "sport|war")
+    assert told.startswith(
+        "2 of 4 labels are joined from others, such as 'money|war', and count as labels of their own"
+    )
+    assert "--multi-label" in told
+    assert remarks("war", "sport", "money|war", "sport|war", multi_label=True) == []
+    assert remarks("a|b", "c|d", "e") == remarks("a", "a|b", "c") == [], "the sign may mean anything"
+
+
+def test_one_label_for_all_is_refused_where_there_may_be_several_too():
+    all_alike = [TextExample("a.csv, line 2", "x", None, "a")] * 3
+    for several in (False, True):
+        with pytest.raises(InputError, match=r"a\.csv, line 2: there is only one label in the training data, 'a'"):
+            Classify.for_examples(all_alike, multi_label=several)
+    Classify.for_examples([*all_alike, TextExample("", "y", None, "")], multi_label=True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        (("a", "a;b", "b"), "line 3: no text has more than one label, but 'a;b' seems to be several: a semicolon is"),
+        (("a", "a, b"), "line 3: no text has more than one label, but 'a, b' seems to be several: a comma is in it"),
+        (("['a']", "['a', 'b']"), "line 2: .* seems to be several: it is a list written as text"),
+        (('["a"]', ""), "a list written as text"),
+        (("('a', 'b')", "a"), "a list written as text"),
+    ],
+)
+def test_labels_that_are_parted_otherwise_than_by_a_pipe_are_not_learned_as_one(labels: tuple[str, ...], told: str):
+    with pytest.raises(InputError, match=rf"{told}.*expects a pipe.*Write them as a\|b.*leave --multi-label out"):
+        Classify.for_examples(labelled(*labels), multi_label=True)
+    Classify.for_examples(labelled(*labels, "b|c"), multi_label=True)
+    Classify.for_examples(labelled(*filter(None, labels), "c"))
+
+
+def test_texts_that_have_one_label_each_where_there_may_be_several_are_said():
+    for labels in (("a", "b", ""), (("a",), ("b;c",)), ("(none)", "b")):
+        examples = labelled(*labels)
+        (told,) = Classify.for_examples(examples, multi_label=True).remarks(examples)
+        assert told.startswith("no text has more than one label: several are written as a|b")
+    for labels in (("a", "a|b"), (("a", "b"), ())):
+        examples = labelled(*labels)
+        assert Classify.for_examples(examples, multi_label=True).remarks(examples) == []
