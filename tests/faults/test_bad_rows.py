@@ -240,6 +240,19 @@ def test_a_row_that_cannot_be_answered_is_named(
     assert list(tmp_path.iterdir()) == [source]
 
 
+@pytest.mark.parametrize("task", ["classify", "regress", "tag"])
+@pytest.mark.parametrize(
+    ("content", "told"), [('{"text": "a"}\n', "--format jsonl"), ("id,text\n1,a\n", "--format csv")]
+)
+def test_what_comes_on_standard_input_and_is_no_plain_text_is_not_answered(
+    monkeypatch: pytest.MonkeyPatch, models: Path, task: str, content: str, told: str
+):
+    monkeypatch.setattr("bertkit.corpus.reading.decompress._Stdin.ahead", b"")
+    done = CliRunner().invoke(app, ["predict", str(models / task), "--threads", "1"], input=content)
+    refused(done, "standard input, line 1", told)
+    assert done.stdout == ""
+
+
 def test_input_that_turns_out_wrong_while_answers_are_written_leaves_nothing(tmp_path: Path):
     with pytest.raises(InputError), PredictionFile.opened(tmp_path / "out.jsonl", {"input": "a"}) as file:
         assert list(file.write([{"label": "a"}])) == [1]

@@ -95,6 +95,11 @@ class Reading:
     on_columns: Callable[[Mapping[str, str]], None] = lambda _: None
     """Told which column each part was found in."""
 
+    @property
+    def column_names(self) -> list[str]:
+        """Those that the user names, and those that are remembered."""
+        return [*(self.names or {}).values(), *(self.remembered or {}).values()]
+
 
 class Task(ABC, Generic[E]):
     """All about a task, and what it needs to be told of one model: its labels, its lengths."""

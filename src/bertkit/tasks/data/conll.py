@@ -20,6 +20,7 @@ from bertkit.corpus.reading.readers import Problem, ReadOptions, Source, find_so
 from bertkit.corpus.reading.types import decoded
 from bertkit.errors import InputError, UsageError, shortened
 from bertkit.tasks.data.columns import require_parts
+from bertkit.tasks.data.plain_text import first_line, refuse_header, refuse_json
 from bertkit.tasks.data.rows import beginning_of, delimiter_called, unreadable
 from bertkit.tasks.data.tagged_rows import TAGS, TEXTS, WORDS, record_sentences, split_words
 from bertkit.tasks.data.texts import read_table
@@ -98,18 +99,16 @@ def _sentences(
         table = read_table(path, replace(reading, file_format=source.format), notes, NAMES, may_be_texts=True)
         records = record_sentences(table, reading, notes)
         return (Sentence(words, tags, its_place) for its_place, words, tags in records), where
+    beginning = first_line(source, reading)
+    refuse_json(beginning, reading)
     lines = _lines(source, reading)
     first = list(islice(lines, LOOK_AT))
-    if start := next((line for line in first if line.text.strip()), None):
-        if start.text.lstrip().startswith('{"'):
-            raise InputError(
-                f"{place(source, start.number)}: that is JSON, {shortened(start.text)}", "Say so: --format jsonl."
-            )
-    else:
+    if not any(line.text.strip() for line in first):
         raise _no_sentence(source.name)
     if _is_in_columns(source, reading, first, notes):
         columns = [len(line.text.split()) for line in first if line.text.strip()][-1]
         return _Columns(source, reading, columns).sentences(chain(first, lines)), where
+    refuse_header(beginning, reading, NAMES)
     # A blank line is a sentence too, of no words: answers and lines stay in step.
     split = ((line, split_words(line.text)) for line in chain(first, lines))
     return (Sentence(words, None, [line.number] * max(1, len(words))) for line, words in split), where
@@ -154,7 +153,7 @@ def _is_table(source: Source, reading: Reading) -> bool:
     if len(rows) < 2 or not all(line.strip() for line in first) or any(map(_TAG.fullmatch, rows[0])):
         return False
     header = [cell.strip().lower() for cell in rows[0]]
-    named = {name.lower() for name in (*(reading.names or {}).values(), *(reading.remembered or {}).values())}
+    named = {name.lower() for name in reading.column_names}
     known = [number for number, cell in enumerate(header) if cell in NAMES]
     if named & set(header) or len(known) == len(header):
         return True

@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from bertkit.corpus.reading.readers import STDIN, find_sources, read_texts
+from bertkit.corpus.reading.readers import STDIN, Source, find_sources, read_texts
 from bertkit.errors import InputError, shortened
 from bertkit.tasks.data.columns import KNOWN, LOOK_AT, as_in_training, find_columns, require_parts
 from bertkit.tasks.data.ids import id_column
+from bertkit.tasks.data.plain_text import first_line, refuse_header, refuse_json
 from bertkit.tasks.data.rows import Row, Table
 from bertkit.tasks.task import Reading
 
@@ -60,19 +61,18 @@ def read_table(
     """`usual` are names that its columns may have, in lower case; one column may be texts without a name unless there
     are labels, or as it is said. Unless the task `uses_ids` itself, those of labelled rows that are there again go into
     `notes` after the last row."""
-    named = (*(reading.names or {}).values(), *(reading.remembered or {}).values())
-    known = {*usual, *(name.strip().lower() for name in named)}
+    column_names = reading.column_names
     table = Table(
         path,
         file_format=reading.file_format,
         delimiter=reading.delimiter,
         columns=reading.columns,
         encoding=reading.encoding,
-        known=known,
+        known={*usual, *(name.strip().lower() for name in column_names)},
         may_be_texts=not reading.labelled if may_be_texts is None else may_be_texts,
         on_read=reading.on_read,
     )
-    if reading.labelled and not uses_ids and (column := id_column(table.columns)) and column not in named:
+    if reading.labelled and not uses_ids and (column := id_column(table.columns)) and column not in column_names:
         table.note_repeated(column, notes)
     return table
 
@@ -82,7 +82,10 @@ def read_examples(
 ) -> Iterator[TextExample]:
     """`right` is what the column with the answer is called in options, and `convert` makes of a value and its place
     what is right, or raises an InputError."""
-    if not reading.labelled and is_plain_text(path, reading):
+    if not reading.labelled and (source := _plain_text(path, reading)):
+        beginning = first_line(source, reading)
+        refuse_json(beginning, reading)
+        refuse_header(beginning, reading, KNOWN)
         yield from _lines(path, reading)
         return
     given = dict(reading.names or {})
@@ -111,11 +114,10 @@ def read_examples(
         )
 
 
-def is_plain_text(path: str, reading: Reading) -> bool:
-    if reading.file_format is not None:
-        return reading.file_format == "text"
-    sources, _ = find_sources([path], encoding=reading.encoding)
-    return bool(sources) and sources[0].format == "text"
+def _plain_text(path: str, reading: Reading) -> Source | None:
+    """The file, if it is read as text and not as a table."""
+    sources, _ = find_sources([path], format=reading.file_format, encoding=reading.encoding)
+    return next((source for source in sources if source.format == "text"), None)
 
 
 def _lines(path: str, reading: Reading) -> Iterator[TextExample]:

@@ -1,0 +1,68 @@
+"""What is plain text only because nothing says what it is, as on standard input, and is none by its first line: JSON
+lines and tables would get an answer a line, and for another text than is in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from typing import NamedTuple
+
+from bertkit.corpus.reading.readers import Source, place
+from bertkit.errors import InputError, shortened
+from bertkit.tasks.data import ids
+from bertkit.tasks.data.rows import DELIMITERS, are_names, beginning_of, looks_like_data
+from bertkit.tasks.task import Reading
+
+NUMBERED = (*ids.USUAL, "index")
+"""Columns that tables have beside the text."""
+
+
+class FirstLine(NamedTuple):
+    """Of those that are not blank."""
+
+    place: str
+    text: str
+
+
+def first_line(source: Source, reading: Reading) -> FirstLine:
+    """To be asked for before anything is read: what was read of standard input is gone."""
+    lines = re.split(r"\r\n?|\n", beginning_of(source, reading.encoding).removeprefix("\ufeff"))
+    number, text = next(((number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()), (1, ""))
+    return FirstLine(place(source, number), text)
+
+
+def refuse_json(line: FirstLine, reading: Reading) -> None:
+    if reading.file_format is None and _is_json(line.text):
+        raise InputError(
+            f"{line.place}: that is JSON, {shortened(line.text)}",
+            "Say so: --format jsonl. If it is a text: --format text.",
+        )
+
+
+def refuse_header(line: FirstLine, reading: Reading, usual: Collection[str]) -> None:
+    """`usual` are names that columns may have, in lower case. One that the user names, or the model remembers, suffices
+    where no cell has a space in it, as what stands between the commas of a text has."""
+    if reading.file_format is not None:
+        return
+    named = {name.strip().lower() for name in reading.column_names}
+    for name, character in DELIMITERS.items():
+        cells = [cell.strip().strip('"') for cell in line.text.split(character)]
+        bare = {cell.lower() for cell in cells if " " not in cell}
+        has_named = named & bare and len(bare) == len(cells) > 1 and not looks_like_data(cells)
+        if has_named or are_names(cells, {*named, *usual, *NUMBERED}):
+            said = {"comma": "csv", "tab": "tsv"}.get(name, f"csv --delimiter {name}")
+            raise InputError(
+                f"{line.place}: these are names of columns, {shortened(line.text)}",
+                f"Say that it is a table: --format {said}. If it is a text: --format text.",
+            )
+
+
+def _is_json(line: str) -> bool:
+    """Of a long line only the beginning may be there."""
+    if line in ("{", "[") or line.startswith(('{"', '[{"')):
+        return True
+    try:
+        return isinstance(json.loads(line), dict | list)
+    except (ValueError, RecursionError):
+        return False

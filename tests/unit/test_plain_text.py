@@ -1,0 +1,95 @@
+"""Where nothing says what standard input is, its first line tells JSON lines and tables from plain text."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertkit.errors import InputError
+from bertkit.tasks.classify import Classify
+from bertkit.tasks.regress import Regress
+from bertkit.tasks.tag import Tag
+from bertkit.tasks.task import Reading
+
+TASKS = [Classify, Regress, Tag]
+
+
+@pytest.fixture
+def piped(monkeypatch: pytest.MonkeyPatch):
+    def read(task: Any, content: str | bytes, **reading: Any) -> list[Any]:
+        raw = content if isinstance(content, bytes) else content.encode()
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw)))
+        monkeypatch.setattr("bertkit.corpus.reading.decompress._Stdin.ahead", b"")
+        return list(task.read("-", Reading(labelled=False, **reading), []))
+
+    return read
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    "first",
+    ['{"text": "good value"}', '["good value", "bad"]', '[{"text": "a"}]', "{}", '{"text": "' + "long " * 5000 + '"}'],
+)
+def test_json_is_not_read_as_text(piped: Any, task: Any, first: str):
+    for content in (f"{first}\nmore\n", gzip.compress(f"\n{first}\rmore\r".encode())):
+        with pytest.raises(InputError, match=r"standard input, line [12]: that is JSON, .*Say so: --format jsonl"):
+            piped(task, content)
+    assert len(piped(task, f"{first}\nmore\n", file_format="text")) == 2, "who says that it is text is believed"
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        ("id,text", "--format csv."),
+        ('"Text","Sentence"', "--format csv."),
+        ("index\tsentence", "--format tsv."),
+        ("text;sentence;x", "--format csv --delimiter semicolon."),
+        ("\ufefftext,sentence", "--format csv."),
+    ],
+)
+def test_a_table_is_not_read_as_text(piped: Any, task: Any, header: str, told: str):
+    with pytest.raises(InputError) as problem:
+        piped(task, f"{header}\nthe first row\n")
+    assert "line 1: these are names of columns" in str(problem.value)
+    assert f"Say that it is a table: {told} If it is a text: --format text." in str(problem.value)
+    assert len(piped(task, f"{header}\nthe first row\n", file_format="text")) == 2
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_column_that_is_named_or_remembered_is_known(piped: Any, task: Any):
+    for reading in ({"names": {"text": "body"}}, {"remembered": {"text": "Body"}}):
+        with pytest.raises(InputError, match="these are names of columns, 'body,x'"):
+            piped(task, "body,x\nthe first,row\n", **reading)
+        assert len(piped(task, "body, and soul\nthe second text\n", **reading)) == 2
+    assert len(piped(task, "body,x\nthe first,row\n")) == 2
+    assert len(piped(task, "1,2\n3,4\n", remembered={"text": "1", "label": "2"})) == 2
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(
+    "first",
+    [
+        "text",
+        "good value, bad label",
+        "The review, he said, is long.",
+        "{so it goes}",
+        "[deleted]",
+        "12",
+        '"quoted"',
+    ],
+)
+def test_texts_of_all_kinds_are_read_as_they_are(piped: Any, task: Any, first: str):
+    assert len(piped(task, f"{first}\nmore\n")) == 2
+
+
+def test_a_file_of_text_that_holds_json_is_told_too(tmp_path: Path):
+    path = tmp_path / "a.txt"
+    path.write_text(json.dumps({"text": "a"}) + "\n")
+    with pytest.raises(InputError, match=r"a\.txt, line 1: that is JSON"):
+        list(Classify.read(str(path), Reading(labelled=False), []))
