@@ -41,6 +41,7 @@ ROWS = "text,label\n" + "".join(f"value number {n},{'pos' if n % 2 else 'neg'}\n
 PAIRS = "sentence1\tsentence2\tlabel\n" + "".join(f"good {n}\tvalue {n}\t{n % 2}\n" for n in range(20))
 SEVERAL = "text,label\n" + "".join(f"value {n},{'a|b' if n % 2 else 'a'}\n" for n in range(20))
 SCORES = "text,score\n" + "".join(f"value number {n},{n / 7:.2f}\n" for n in range(20))
+TWO_NUMBERS = "text,stars given,words\n" + "".join(f"value {n},{n / 7:.2f},{n % 3}\n" for n in range(20))
 TAGGED = "".join(f"to O\nNew B-LOC\nYork{n} I-LOC\n\n" for n in range(12))
 CHINESE = "我 O\n在 O\n北 B-LOC\n京 I-LOC\n\n" * 12
 WORDS = "".join(json.dumps({"words": ["to", "Bonn", str(n)], "tags": ["O", "B-LOC", "O"]}) + "\n" for n in range(12))
@@ -125,6 +126,7 @@ def finetune(folder: Path, tiny_folder: Path, task: str, train: Path, *options: 
         ("classify", "a.tsv", PAIRS.replace("sentence2", "sentense2"), (), ("no 'sentence2'", "'sentense2'?")),
         ("classify", "a.tsv", PAIRS + "good\t\t1\n", (), ("line 22: 'sentence2' is empty",)),
         ("regress", "a.csv", SCORES + "b,NaN\n", (), ("line 22: the score is 'NaN', not a number", "mend it")),
+        ("regress", "a.csv", TWO_NUMBERS, (), ("2 columns have numbers, 'stars given', 'words',", "--score-column")),
         ("regress", "a.csv", SCORES, ("--score", "scor"), ("Did you mean 'score'?",)),
         ("tag", "a.jsonl", WORDS + '{"words": ["a"], "tags": []}', (), ("line 13: 1 words", "0 tags", "needs a tag")),
         ("tag", "a.jsonl", WORDS + '{"words": [], "tags": []}', (), ("line 13: 'words' has no words",)),

@@ -76,6 +76,7 @@ def test_a_column_that_is_named_or_remembered_is_known(piped: Any, task: Any):
     "first",
     [
         "text",
+        "text,",
         "good value, bad label",
         "The review, he said, is long.",
         "{so it goes}",

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from bertkit.errors import InputError, UsageError, nearest, shortened
+from bertkit.tasks.data.ids import NUMBERED
 from bertkit.tasks.data.rows import Row, Table
 from bertkit.tasks.task import Reading
 
@@ -187,7 +188,7 @@ def _by_name(part: str, names: Sequence[str]) -> str | None:
 
 def _by_content(missing: Sequence[str], table: Table, rows: Sequence[Row], taken: Mapping[str, str]) -> dict[str, str]:
     """The longest and most different texts are the text; what has the fewest different values, and one in every row, is
-    the label: of equally few, numbers. What leaves a choice is not guessed."""
+    the label: of equally few, numbers. The one column of numbers is the score. What leaves a choice is not guessed."""
     found: dict[str, str] = {}
     for part in missing:
         left = [name for name in table.columns if name not in (*taken.values(), *found.values())]
@@ -198,16 +199,31 @@ def _by_content(missing: Sequence[str], table: Table, rows: Sequence[Row], taken
                 found[part] = heaviest
         elif part in ("label", "score"):
             kinds = {name: {_as_cell(row.values.get(name)) for row in rows} for name in left}
-            full = {name: len(values) for name, values in kinds.items() if "" not in values and len(values) > 1}
-            if part == "score":
-                full = {name: count for name, count in full.items() if all(map(_is_number, kinds[name]))}
-            few = max(2, len(rows) // 5) if part == "label" else len(rows)
-            ranks = {name: (its, not all(map(_is_number, kinds[name]))) for name, its in full.items() if its <= few}
-            best = [name for name, rank in ranks.items() if rank == min(ranks.values())]
+            full = {name: values for name, values in kinds.items() if "" not in values and len(values) > 1}
+            best = _scores(full, table) if part == "score" else _labels(full, max(2, len(rows) // 5))
             if len(best) == 1:
                 found[part] = best[0]
     if {"text", "pair"} <= found.keys():  # both only guessed: the first is the one that stands first
         found["text"], found["pair"] = sorted((found["text"], found["pair"]), key=table.columns.index)
+    return found
+
+
+def _labels(kinds: Mapping[str, set[str]], few: int) -> list[str]:
+    ranks = {name: (len(its), not all(map(_is_number, its))) for name, its in kinds.items() if len(its) <= few}
+    return [name for name, rank in ranks.items() if rank == min(ranks.values())]
+
+
+def _scores(kinds: Mapping[str, set[str]], table: Table) -> list[str]:
+    """Columns of numbers that do not just count the rows; which of several is meant nothing in them tells."""
+    found = [
+        name for name, values in kinds.items() if name.strip().lower() not in NUMBERED and all(map(_is_number, values))
+    ]
+    if len(found) > 1:
+        raise InputError(
+            f"{table.source.name}: {len(found)} columns have numbers, {shown(found)}, and none has a usual name for the"
+            " score",
+            "Name it with --score-column.",
+        )
     return found
 
 

@@ -10,6 +10,8 @@ from bertkit.errors import shortened
 
 USUAL = ("id", "guid", "uid", "uuid", "idx")
 """What a column of ids is called, whatever the case; the first that is there counts."""
+NUMBERED = (*USUAL, "index", "")
+"""Columns that number the rows. One without a name is what data frames write for their index."""
 REMEMBERED_OF_A_STREAM = 100_000
 """A stream has no end, and memory does."""
 

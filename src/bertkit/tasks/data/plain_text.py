@@ -10,12 +10,9 @@ from typing import NamedTuple
 
 from bertkit.corpus.reading.readers import Source, place
 from bertkit.errors import InputError, shortened
-from bertkit.tasks.data import ids
+from bertkit.tasks.data.ids import NUMBERED
 from bertkit.tasks.data.rows import DELIMITERS, are_names, beginning_of, looks_like_data
 from bertkit.tasks.task import Reading
-
-NUMBERED = (*ids.USUAL, "index")
-"""Columns that tables have beside the text."""
 
 
 class FirstLine(NamedTuple):
@@ -46,11 +43,12 @@ def refuse_header(line: FirstLine, reading: Reading, usual: Collection[str]) -> 
     if reading.file_format is not None:
         return
     named = {name.strip().lower() for name in reading.column_names}
+    known = {*named, *usual, *filter(None, NUMBERED)}  # a text may begin or end with a comma
     for name, character in DELIMITERS.items():
         cells = [cell.strip().strip('"') for cell in line.text.split(character)]
         bare = {cell.lower() for cell in cells if " " not in cell}
         has_named = named & bare and len(bare) == len(cells) > 1 and not looks_like_data(cells)
-        if has_named or are_names(cells, {*named, *usual, *NUMBERED}):
+        if has_named or are_names(cells, known):
             said = {"comma": "csv", "tab": "tsv"}.get(name, f"csv --delimiter {name}")
             raise InputError(
                 f"{line.place}: these are names of columns, {shortened(line.text)}",
