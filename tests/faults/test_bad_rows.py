@@ -200,6 +200,13 @@ def test_a_column_that_a_task_does_not_have_is_wrong_usage(tmp_path: Path, tiny_
     )
 
 
+def test_how_endings_are_counted_is_for_choices_only(tmp_path: Path, tiny_folder: Path):
+    for task, code in (("classify", 2), ("choice", 3)):
+        train = written(tmp_path, *GOOD[task])
+        refused(finetune(tmp_path, tiny_folder, task, train, "--first-ending", 1), "ending", code=code)
+    refused(finetune(tmp_path, tiny_folder, "choice", train, "--first-ending", 2), "--first-ending", code=2)
+
+
 def with_a_bad_line(content: str) -> bytes:
     return content.encode() + b"\xff\n"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,31 @@ def test_endings_are_counted_as_the_training_data_counts_them(tokenizer: Tokeniz
             InputError, match=f"dev, line 7: the right ending is number {wrong}.*counted from {first} as"
         ):
             MultipleChoice(first=first).check([ChoiceExample("dev, line 7", "He is", endings, wrong)])
+
+
+@pytest.mark.parametrize(
+    ("right", "said", "first", "told"),
+    [
+        ((0, 1), None, 0, "endings are counted from 0, in what is right and in what the model says"),
+        ((1, 3), None, 1, "endings are counted from 1, in what is right and in what the model says"),
+        ((1, 2), None, 0, "no example shows it, .* if they are counted from 1, say --first-ending 1"),
+        ((1, 2), 1, 1, "endings are counted from 1, in what is right and in what the model says"),
+        ((0, 1), 0, 0, "endings are counted from 0, in what is right and in what the model says"),
+    ],
+)
+def test_how_endings_are_counted_is_said_and_may_be_told(
+    right: tuple[int, ...], said: int | None, first: int, told: str
+):
+    examples = [ChoiceExample("line 1", "He is", ("old.", "cold.", "tall."), number) for number in right]
+    task = MultipleChoice.for_examples(examples, first_ending=said)
+    assert task.first == first
+    (remark,) = task.remarks(examples)
+    assert re.search(f"{told}$", remark)
+
+
+def test_endings_that_are_not_counted_as_they_are_told_to_be_are_refused():
+    with pytest.raises(InputError, match=r"line 1: the right ending is number 0.*It must be 1 to 2"):
+        MultipleChoice.for_examples([ChoiceExample("line 1", "He is", ("old.", "cold."), 0)], first_ending=1)
 
 
 @pytest.mark.parametrize(

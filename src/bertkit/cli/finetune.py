@@ -47,6 +47,10 @@ def finetune(
         ),
     ] = None,
     endings: Annotated[str | None, typer.Option(help="choice: the columns with the endings, as a,b,c.")] = None,
+    first_ending: Annotated[
+        int | None,
+        typer.Option(min=0, max=1, help="choice: the number of the first ending, 0 or 1. [as the examples show]"),
+    ] = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Passes over the examples. [3; of few examples up to 20]")
     ] = None,
@@ -117,11 +121,13 @@ def finetune(
         ("multi_label", multi_label, "classify"),
         ("class_weights", class_weights, "classify"),
         ("crf", crf, "tag"),
+        ("first_ending", first_ending, "choice"),
     ):
-        if value and task not in owners:
+        if value is None or value is False:
+            continue
+        if task not in owners:
             raise UsageError(f"--{name.replace('_', '-')} with the task {task}", f"It is for {' and '.join(owners)}.")
-        if value:
-            options[str(name)] = value
+        options[str(name)] = value
     for name, value in (("freeze", freeze), ("mix-layers", mix), ("lstm", lstm > 0)):
         if value and task == "embed":
             raise UsageError(

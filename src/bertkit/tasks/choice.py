@@ -77,11 +77,11 @@ class MultipleChoice(Task[ChoiceExample]):
 
     @classmethod
     def for_examples(cls, examples: Sequence[ChoiceExample], **options: Any) -> Self:
-        """A number that is as high as there are endings can only be the last of them counted from 1."""
-        from_one = all(example.right != 0 for example in examples) and any(
-            example.right == len(example.endings) for example in examples
-        )
-        task = cls(**{"first": int(from_one), **options})
+        """A number that is as high as there are endings can only be the last of them counted from 1. `first_ending` is
+        the number of the first, where the user says it."""
+        said = options.pop("first_ending", None)
+        from_one = not _has_first(examples) and _has_highest(examples)
+        task = cls(**{"first": int(from_one) if said is None else said, **options})
         task.check(examples)
         return task
 
@@ -95,6 +95,13 @@ class MultipleChoice(Task[ChoiceExample]):
                     f"{len(example.endings)}, counted from {self.first} as in the training data",
                     f"It must be {self.first} to {last}.",
                 )
+
+    def remarks(self, examples: Sequence[ChoiceExample]) -> list[str]:
+        told = f"endings are counted from {self.first}, in what is right and in what the model says"
+        if self.first or _has_first(examples):
+            return [told]
+        unsure = "no example shows it, as none has 0 or as high a number as it has endings"
+        return [f"{told}; {unsure}: if they are counted from 1, say --first-ending 1"]
 
     def _right(self, example: ChoiceExample) -> int:
         """Counted from 0."""
@@ -181,6 +188,16 @@ class MultipleChoice(Task[ChoiceExample]):
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Self:
         return cls(**facts)
+
+
+def _has_first(examples: Sequence[ChoiceExample]) -> bool:
+    """Whether some can only be counted from 0."""
+    return any(example.right == 0 for example in examples)
+
+
+def _has_highest(examples: Sequence[ChoiceExample]) -> bool:
+    """Whether some can only be counted from 1."""
+    return any(example.right == len(example.endings) for example in examples)
 
 
 def _find_columns(table: Table, rows: Sequence[Row], reading: Reading, notes: list[str]) -> _Columns:
