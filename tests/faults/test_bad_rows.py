@@ -117,6 +117,7 @@ def finetune(folder: Path, tiny_folder: Path, task: str, train: Path, *options: 
         ("classify", "a.csv", SEVERAL.replace("|", ";"), ("--multi-label",), ("line 3: no text", "'a;b'", "a pipe")),
         ("classify", "a.csv", ROWS + " ,pos\n", (), ("line 22: 'text' is empty", "fill it in")),
         ("classify", "a.csv", ROWS.replace(",", ";"), (), ("'text;label'", "--delimiter semicolon")),
+        ("classify", "a.csv", "good, so;1\nbad, so;0\n" * 9, (), ("as many semicolons", "--delimiter semicolon")),
         ("classify", "a.csv", ROWS + ROWS, (), ("line 22: the header once more", "joined")),
         ("classify", "a.csv.gz", gzip.compress(ROWS.encode())[:-9], (), ("ends early", "Copy or download")),
         ("classify", "a.csv", b"\x89PNG\r\n\x1a\n" + bytes(50), (), ("a PNG picture", "Give a table")),

@@ -20,8 +20,9 @@ from bertkit.corpus.reading.readers import Problem, ReadOptions, Source, find_so
 from bertkit.corpus.reading.types import decoded
 from bertkit.errors import InputError, UsageError, shortened
 from bertkit.tasks.data.columns import require_parts
+from bertkit.tasks.data.delimiters import delimiter_called
 from bertkit.tasks.data.plain_text import first_line, refuse_header, refuse_json
-from bertkit.tasks.data.rows import beginning_of, delimiter_called, unreadable
+from bertkit.tasks.data.rows import beginning_of, unreadable
 from bertkit.tasks.data.tagged_rows import TAGS, TEXTS, WORDS, record_sentences, split_words
 from bertkit.tasks.data.texts import read_table
 from bertkit.tasks.schemes import IOB1, IOB2, PLAIN, is_broken, recognise, to_iob2

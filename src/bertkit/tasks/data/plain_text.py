@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from bertkit.corpus.reading.readers import Source, place
 from bertkit.errors import InputError, shortened
+from bertkit.tasks.data.delimiters import DELIMITERS
 from bertkit.tasks.data.ids import NUMBERED
-from bertkit.tasks.data.rows import DELIMITERS, are_names, beginning_of, looks_like_data
+from bertkit.tasks.data.rows import are_names, beginning_of, looks_like_data
 from bertkit.tasks.task import Reading
 
 

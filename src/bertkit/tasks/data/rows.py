@@ -19,10 +19,10 @@ from bertkit.corpus.reading.readers import STDIN, NotText, Problem, ReadOptions,
 from bertkit.corpus.reading.records import json_object
 from bertkit.corpus.reading.tables import table_cells
 from bertkit.corpus.reading.types import decoded
-from bertkit.errors import InputError, UsageError
+from bertkit.errors import InputError, UsageError, shortened
+from bertkit.tasks.data.delimiters import DELIMITERS, another_delimiter, delimiter_called
 from bertkit.tasks.data.ids import SeenIds
 
-DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
 TABLES = ("csv", "tsv")
 ROWS_TO_KNOW_A_HEADER = 200
 ROWS_TO_KNOW_KEYS = 1000
@@ -56,6 +56,7 @@ class Table:
         self.options = ReadOptions(encoding=encoding, documents="line")
         self.source = _source(path, file_format, encoding)
         self.delimiter = delimiter_called(delimiter) if delimiter else "\t" if self.source.format == "tsv" else ","
+        self.delimiter_is_said = delimiter is not None
         self.given, self.known, self.on_read = list(columns or []), known, on_read
         self.may_be_texts = may_be_texts
         self.header = True
@@ -95,16 +96,19 @@ class Table:
             open_bytes(self.source.path, self.source.compression, self.on_read), self.options.encoding
         )
         names = self.given or None
-        beginning = _first_rows(stream.peek(2**20).decode("utf-8", "replace"), self.delimiter)
+        start = stream.peek(2**20).decode("utf-8", "replace").removeprefix("\ufeff")
+        beginning = _first_rows(start, self.delimiter)
         cells = beginning[0] if beginning else []
         if names is not None:
             self._refuse_second_names(cells)
         else:
-            self._refuse_wrong_delimiter(cells)
+            self._refuse_one_column(cells)
             self.first_line = cells
             is_data = looks_like_data(cells, beginning[1:]) and not are_names(cells, self.known)
             if is_data or self._is_one_text(cells):
                 names, self.header = [str(number) for number in range(1, len(cells) + 1)], False
+        if len(cells) > 1:
+            self._refuse_doubtful_comma(start)
         for row in table_cells(cut_text(stream, "line", self.options), self.delimiter, encoding, self.options, names):
             if isinstance(row, Problem):
                 raise self._error(row)
@@ -123,7 +127,7 @@ class Table:
                 "Leave --columns out, or remove the line.",
             )
 
-    def _refuse_wrong_delimiter(self, cells: list[str]) -> None:
+    def _refuse_one_column(self, cells: list[str]) -> None:
         if len(cells) != 1:
             return
         for name, character in DELIMITERS.items():
@@ -133,6 +137,17 @@ class Table:
                     f"{self.source.name}: the first line is one column, {cells[0][:60]!r}, with a {name} in it",
                     f"Perhaps that separates the columns: --delimiter {name}.{one}",
                 )
+
+    def _refuse_doubtful_comma(self, start: str) -> None:
+        if self.delimiter_is_said or self.delimiter != ",":
+            return
+        if name := another_delimiter(start, self.delimiter):
+            first = start.lstrip().partition("\n")[0].rstrip()
+            raise InputError(
+                f"{self.source.name}: the first line, {shortened(first)}, has commas and as many {name}s as each of the"
+                " next ones",
+                f"Perhaps these separate the columns: --delimiter {name}. If it is commas: --delimiter comma.",
+            )
 
     def _json_lines(self) -> Iterator[Row]:
         for block in cut_blocks(self.source, 0, self.options, self.on_read):
@@ -203,16 +218,8 @@ def beginning_of(source: Source, encoding: str) -> str:
     return as_utf8(stream, encoding)[0].read(HEAD).decode("utf-8", "replace")
 
 
-def delimiter_called(name: str) -> str:
-    """By its name, or itself: delimiter_called("semicolon") and delimiter_called(";") are ";"."""
-    character = DELIMITERS.get(name, name)
-    if len(character) != 1:
-        raise UsageError(f"the delimiter is {name!r}", f"It can be {', '.join(DELIMITERS)} or one character.")
-    return character
-
-
 def _first_rows(start: str, delimiter: str) -> list[list[str]]:
-    lines = start.removeprefix("\ufeff").splitlines(keepends=True)
+    lines = start.splitlines(keepends=True)
     try:
         found = (
             csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
