@@ -137,7 +137,9 @@ def run(name: str, case: Case, seed: int, options: argparse.Namespace) -> None:
         return
     length = min(case.length or kind.usual_length, folder.config.max_position_embeddings)
     task = kind.for_examples(train, max_length=length, **dict(case.options))
-    units = [unit for features in task.encode(train, tokenizer) for unit in task.units(features)]
+    encoded = task.encode(train, tokenizer)
+    task = task.fitted_to(encoded)
+    units = [unit for features in encoded for unit in task.units(features)]
     settings = FitSettings.usual(width=folder.config.hidden_size, units=len(units), epochs=case.epochs)
     request = FinetuneRequest(task=case.task, train="", start=str(start))
     for side in sides:

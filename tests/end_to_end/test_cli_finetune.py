@@ -76,6 +76,20 @@ def test_who_evaluates_sees_what_was_taken_for_what(trained: Path, english: list
     assert sum(int(each) for row in rows for each in row.split()[1:]) == 30
 
 
+def test_a_model_gives_answers_as_long_as_those_it_learned_from(tiny_folder: Path, tmp_path: Path):
+    rows = []
+    for number, words in enumerate([36] * 19 + [90]):
+        answer = " ".join(["class"] * words)
+        rows.append({"question": "what is it?", "context": f"{number}: {answer}.", "answers": {"text": [answer]}})
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = bertkit_command(
+        "finetune", "qa", tmp_path / "q.jsonl", "--from", tiny_folder, "--out", tmp_path / "m", *QUICK, "--epochs", 1
+    )
+    assert done.returncode == 0, done.stderr
+    assert "1 of 20 answers are whole in no window of 48 tokens" in done.stderr
+    assert bertkit.load(tmp_path / "m").scorer.task.max_answer >= 36
+
+
 def test_several_seeds_and_their_spread(trained: Path, english: list[str], tiny_folder: Path, tmp_path: Path):
     train = table(tmp_path / "train.tsv", english, 24)
     done = bertkit_command(

@@ -202,10 +202,13 @@ def test_a_column_that_a_task_does_not_have_is_wrong_usage(tmp_path: Path, tiny_
 
 
 def test_how_endings_are_counted_is_for_choices_only(tmp_path: Path, tiny_folder: Path):
-    for task, code in (("classify", 2), ("choice", 3)):
+    for task, first, words, code in (
+        ("classify", 1, "--first-ending with the task classify. It is for choice.", 2),
+        ("choice", 1, "the right ending is number 0", 3),
+        ("choice", 2, "'--first-ending': Input should be less than or equal to 1", 2),
+    ):
         train = written(tmp_path, *GOOD[task])
-        refused(finetune(tmp_path, tiny_folder, task, train, "--first-ending", 1), "ending", code=code)
-    refused(finetune(tmp_path, tiny_folder, "choice", train, "--first-ending", 2), "--first-ending", code=2)
+        refused(finetune(tmp_path, tiny_folder, task, train, "--first-ending", first), words, code=code)
 
 
 def with_a_bad_line(content: str) -> bytes:

@@ -93,7 +93,7 @@ def test_endings_are_counted_as_the_training_data_counts_them(tokenizer: Tokeniz
         ((1, 3), None, 1, "endings are counted from 1, in what is right and in what the model says"),
         ((1, 2), None, 0, "no example shows it, .* if they are counted from 1, say --first-ending 1"),
         ((1, 2), 1, 1, "endings are counted from 1, in what is right and in what the model says"),
-        ((0, 1), 0, 0, "endings are counted from 0, in what is right and in what the model says"),
+        ((1, 2), 0, 0, "endings are counted from 0, in what is right and in what the model says"),
     ],
 )
 def test_how_endings_are_counted_is_said_and_may_be_told(
@@ -104,6 +104,7 @@ def test_how_endings_are_counted_is_said_and_may_be_told(
     assert task.first == first
     (remark,) = task.remarks(examples)
     assert re.search(f"{told}$", remark)
+    assert MultipleChoice.from_facts(task.facts()) == MultipleChoice(first=first)
 
 
 def test_endings_that_are_not_counted_as_they_are_told_to_be_are_refused():

@@ -40,6 +40,8 @@ def test_one_label_for_all_is_refused_where_there_may_be_several_too():
     [
         (("a", "a;b", "b"), "line 3: no text has more than one label, but 'a;b' seems to be several: a semicolon is"),
         (("a", "a, b"), "line 3: no text has more than one label, but 'a, b' seems to be several: a comma is in it"),
+        (("体育", "体育；财经"), "seems to be several: a semicolon is in it"),
+        (("体育、财经", "体育"), "seems to be several: a comma is in it"),
         (("['a']", "['a', 'b']"), "line 2: .* seems to be several: it is a list written as text"),
         (('["a"]', ""), "a list written as text"),
         (("('a', 'b')", "a"), "a list written as text"),
@@ -53,7 +55,7 @@ def test_labels_that_are_parted_otherwise_than_by_a_pipe_are_not_learned_as_one(
 
 
 def test_texts_that_have_one_label_each_where_there_may_be_several_are_said():
-    for labels in (("a", "b", ""), (("a",), ("b;c",)), ("(none)", "b")):
+    for labels in (("a", "b", ""), (("a",), ("b;c",)), ("(none)", "b"), ("[neutral]", "b")):
         examples = labelled(*labels)
         (told,) = Classify.for_examples(examples, multi_label=True).remarks(examples)
         assert told.startswith("no text has more than one label: several are written as a|b")

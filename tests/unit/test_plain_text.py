@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bertkit.errors import InputError
+from bertkit.errors import InputError, UsageError
 from bertkit.tasks.classify import Classify
 from bertkit.tasks.regress import Regress
 from bertkit.tasks.tag import Tag
@@ -66,7 +66,10 @@ def test_a_column_that_is_named_or_remembered_is_known(piped: Any, task: Any):
     for reading in ({"names": {"text": "body"}}, {"remembered": {"text": "Body"}}):
         with pytest.raises(InputError, match="these are names of columns, 'body,x'"):
             piped(task, "body,x\nthe first,row\n", **reading)
+        with pytest.raises(InputError, match="these are names of columns, 'user name,body'"):
+            piped(task, "user name,body\nsomebody,the first\n", **reading)
         assert len(piped(task, "body, and soul\nthe second text\n", **reading)) == 2
+        assert len(piped(task, "body,as they called it then\nthe second text\n", **reading)) == 2
     assert len(piped(task, "body,x\nthe first,row\n")) == 2
     assert len(piped(task, "1,2\n3,4\n", remembered={"text": "1", "label": "2"})) == 2
 
@@ -87,6 +90,25 @@ def test_a_column_that_is_named_or_remembered_is_known(piped: Any, task: Any):
 )
 def test_texts_of_all_kinds_are_read_as_they_are(piped: Any, task: Any, first: str):
     assert len(piped(task, f"{first}\nmore\n")) == 2
+
+
+@pytest.mark.parametrize("name", ["words.conll", "words.txt"])
+def test_a_word_a_line_may_begin_with_a_bracket(tmp_path: Path, name: str):
+    (tmp_path / name).write_text("[\n1\n]\n\nHe\nwent\n")
+    words = [example.words for example in Tag.read(str(tmp_path / name), Reading(labelled=False), [])]
+    assert words == [("[", "1", "]"), ("He", "went")]
+    (tmp_path / name).write_text('{"words": ["He"]}\n\n{"words": ["went"]}\n')
+    with pytest.raises(InputError, match="that is JSON"):
+        list(Tag.read(str(tmp_path / name), Reading(labelled=False), []))
+
+
+def test_tables_beside_texts_are_not_read_as_text(tmp_path: Path):
+    (tmp_path / "a.csv").write_text("id,text\n1,good\n")
+    (tmp_path / "b.txt").write_text("bad\n")
+    with pytest.raises(UsageError, match=r"is 2 files.*Name one file"):
+        list(Classify.read(str(tmp_path), Reading(labelled=False), []))
+    (tmp_path / "a.csv").unlink()
+    assert len(list(Classify.read(str(tmp_path), Reading(labelled=False), []))) == 1
 
 
 def test_a_file_of_text_that_holds_json_is_told_too(tmp_path: Path):

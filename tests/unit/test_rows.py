@@ -182,9 +182,11 @@ def test_a_score_is_guessed_among_numbers_only(tmp_path: Path):
     assert examples[7].right == 1.0
     with pytest.raises(InputError, match=r"2 columns have numbers, 'stars given', 'words',.*--score-column"):
         read(tmp_path, "text,stars given,words\na b,1.5,2\nc d,2.5,2\ne f,1,3\n", task=Regress)
-    for numbers in ("id", "index", ""):
+    for numbers in ("id", "index", "", "Unnamed: 0", "row"):
         examples, _ = read(tmp_path, f"{numbers},text,stars given\n1,a b,1\n2,c d,2\n3,e f,2\n", task=Regress)
         assert [example.right for example in examples] == [1.0, 2.0, 2.0], "that counts the rows"
+    examples, _ = read(tmp_path, "text,stars given\na b,1\nc d,2\ne f,3\n", task=Regress)
+    assert [example.right for example in examples] == [1.0, 2.0, 3.0], "there is no other"
     with pytest.raises(InputError, match="no column is plainly the score"):
         read(tmp_path, "text,name\na,b\nc,d\n", task=Regress)
     with pytest.raises(InputError, match="line 3: the score is '1e300', too large"):

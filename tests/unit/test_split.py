@@ -61,6 +61,8 @@ def test_a_family_larger_than_the_share_stays_in_training(seed: int):
     two = [example._replace(right=example.right > 0) for example in examples]
     train, dev = split(two, 0.1, seed, family=lambda example: example.right)
     assert (len(train), len(dev)) == (200, 33), "the smaller one, where there is room for none"
+    train, dev = split(examples[200:], 0.99, seed, family=lambda example: example.right)
+    assert (len(train), len(dev)) == (3, 30), "one is always left to learn from"
 
 
 @pytest.mark.parametrize("kinds", [None, ONE_LABEL.kinds])

@@ -51,6 +51,8 @@ class MultipleChoice(Task[ChoiceExample]):
     max_length: int = 512
     first: int = 0
     """The number of the first ending: 0 or 1."""
+    first_is_said: bool = False
+    """By the user; a model folder need not keep that."""
 
     name: ClassVar[str] = "choice"
     architecture: ClassVar[str] = "BertForMultipleChoice"
@@ -81,7 +83,8 @@ class MultipleChoice(Task[ChoiceExample]):
         the number of the first, where the user says it."""
         said = options.pop("first_ending", None)
         from_one = not _has_first(examples) and _has_highest(examples)
-        task = cls(**{"first": int(from_one) if said is None else said, **options})
+        first = int(from_one) if said is None else said
+        task = cls(**{"first": first, "first_is_said": said is not None, **options})
         task.check(examples)
         return task
 
@@ -98,7 +101,7 @@ class MultipleChoice(Task[ChoiceExample]):
 
     def remarks(self, examples: Sequence[ChoiceExample]) -> list[str]:
         told = f"endings are counted from {self.first}, in what is right and in what the model says"
-        if self.first or _has_first(examples):
+        if self.first or self.first_is_said or _has_first(examples):
             return [told]
         unsure = "no example shows it, as none has 0 or as high a number as it has endings"
         return [f"{told}; {unsure}: if they are counted from 1, say --first-ending 1"]
@@ -183,7 +186,7 @@ class MultipleChoice(Task[ChoiceExample]):
         return sure, Mistake(example.premise, right, answer["ending"], sure, example.place)
 
     def facts(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "first_is_said"}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Self:

@@ -66,10 +66,10 @@ def finetune(
 ) -> FinetuneResult:
     watcher = watcher or FinetuneWatcher()
     given = (request.train, request.dev, request.start)
-    if out.resolve() == Path(request.start).resolve():
-        raise WriteError(f"{out} is the model to start from, and would be lost", "Choose another --out.")
     require_place(out, overwrite=overwrite, read=[each for each in given if each is not None])
     folder = ModelFolder(find_folder(request.start))
+    if out.resolve() == folder.path.resolve():
+        raise WriteError(f"{out} is the model to start from, and would be lost", "Choose another --out.")
     tokenizer = folder.tokenizer().for_tasks()
     longest = folder.config.max_length
     transfer = FitSettings(**request.change).transfer

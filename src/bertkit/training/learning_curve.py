@@ -69,6 +69,7 @@ def learning_curve(
     folder = ModelFolder(model)
     tokenizer = folder.tokenizer().for_tasks()
     train_units, dev_units = task.encode(train, tokenizer), task.encode(dev, tokenizer)
+    task = task.fitted_to(train_units)
     points = []
     for size in sizes:
         for start in STARTS:

@@ -6,10 +6,11 @@ import difflib
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from bertkit.errors import InputError, UsageError, nearest, shortened
-from bertkit.tasks.data.ids import NUMBERED
+from bertkit.tasks.data.ids import is_numbered
 from bertkit.tasks.data.rows import Row, Table
 from bertkit.tasks.task import Reading
 
@@ -200,7 +201,7 @@ def _by_content(missing: Sequence[str], table: Table, rows: Sequence[Row], taken
         elif part in ("label", "score"):
             kinds = {name: {_as_cell(row.values.get(name)) for row in rows} for name in left}
             full = {name: values for name, values in kinds.items() if "" not in values and len(values) > 1}
-            best = _scores(full, table) if part == "score" else _labels(full, max(2, len(rows) // 5))
+            best = _scores(full, table, rows) if part == "score" else _labels(full, max(2, len(rows) // 5))
             if len(best) == 1:
                 found[part] = best[0]
     if {"text", "pair"} <= found.keys():  # both only guessed: the first is the one that stands first
@@ -213,11 +214,10 @@ def _labels(kinds: Mapping[str, set[str]], few: int) -> list[str]:
     return [name for name, rank in ranks.items() if rank == min(ranks.values())]
 
 
-def _scores(kinds: Mapping[str, set[str]], table: Table) -> list[str]:
+def _scores(kinds: Mapping[str, set[str]], table: Table, rows: Sequence[Row]) -> list[str]:
     """Columns of numbers that do not just count the rows; which of several is meant nothing in them tells."""
-    found = [
-        name for name, values in kinds.items() if name.strip().lower() not in NUMBERED and all(map(_is_number, values))
-    ]
+    numbers = [name for name, values in kinds.items() if all(map(_is_number, values)) and not is_numbered(name)]
+    found = [name for name in numbers if not _counts([row.values[name] for row in rows])] or numbers
     if len(found) > 1:
         raise InputError(
             f"{table.source.name}: {len(found)} columns have numbers, {shown(found)}, and none has a usual name for the"
@@ -225,6 +225,11 @@ def _scores(kinds: Mapping[str, set[str]], table: Table) -> list[str]:
             "Name it with --score-column.",
         )
     return found
+
+
+def _counts(values: Sequence[Any]) -> bool:
+    numbers = [float(value) for value in values]
+    return all(after - before == 1 for before, after in pairwise(numbers))
 
 
 def _second_text(table: Table, rows: Sequence[Row], columns: Mapping[str, str]) -> str | None:

@@ -101,12 +101,13 @@ def _sentences(
         records = record_sentences(table, reading, notes)
         return (Sentence(words, tags, its_place) for its_place, words, tags in records), where
     beginning = first_line(source, reading)
-    refuse_json(beginning, reading)
     lines = _lines(source, reading)
     first = list(islice(lines, LOOK_AT))
     if not any(line.text.strip() for line in first):
         raise _no_sentence(source.name)
-    if _is_in_columns(source, reading, first, notes):
+    in_columns = _is_in_columns(source, reading, first, notes)
+    refuse_json(beginning, reading, may_be_a_word=in_columns)
+    if in_columns:
         columns = [len(line.text.split()) for line in first if line.text.strip()][-1]
         return _Columns(source, reading, columns).sentences(chain(first, lines)), where
     refuse_header(beginning, reading, NAMES)

@@ -7,11 +7,10 @@ import re
 from bertkit.errors import UsageError
 
 DELIMITERS = {"comma": ",", "tab": "\t", "semicolon": ";", "pipe": "|"}
-LOOK_AT, FEWEST = 20, 3
+LOOK_AT, FEWEST = 20, 10
 """So many lines are looked at, and so few tell nothing."""
 CHARACTERS = 2**16
 _QUOTED = re.compile(r'(?:^|(?<=[,;\t|]))"(?:[^"]|"")*"', re.MULTILINE)
-_LINE_END = re.compile(r"\r\n?|\n")
 
 
 def delimiter_called(name: str) -> str:
@@ -26,11 +25,11 @@ def another_delimiter(start: str, delimiter: str) -> str | None:
     """The name of another one that every line of the beginning of a table has equally often outside quotes, the first
     too: what is in texts is not so regular, and a header of a table that it does not separate has none.
 
-    >>> another_delimiter("Yes, fine;pos\\nNo, bad;neg\\nWell, so so;neg\\n", ",")
+    >>> another_delimiter("Yes, fine;pos\\nNo, bad;neg\\n" * 5, ",")
     'semicolon'
-    >>> another_delimiter("text,label\\na;b,1\\nc;d,0\\n", ",")
+    >>> another_delimiter("text,label\\n" + "a;b,1\\nc;d,0\\n" * 5, ",")
     """
-    lines = _LINE_END.split(_QUOTED.sub("", start[:CHARACTERS]))
+    lines = _QUOTED.sub("", start[:CHARACTERS]).split("\n")
     if len(start) > CHARACTERS:
         lines.pop()  # it may go on
     lines = [line for line in lines if line.strip()][:LOOK_AT]

@@ -16,6 +16,13 @@ REMEMBERED_OF_A_STREAM = 100_000
 """A stream has no end, and memory does."""
 
 
+def is_numbered(name: str) -> bool:
+    """Whether it is the name of a column that numbers the rows. A table that is written with its index again and again
+    has columns `Unnamed: 0`, `Unnamed: 0.1`."""
+    name = name.strip().lower()
+    return name in NUMBERED or name.startswith("unnamed:")
+
+
 def id_column(columns: Sequence[str]) -> str | None:
     lowered = {name.strip().lower(): name for name in reversed(columns)}
     return next((lowered[name] for name in USUAL if name in lowered), None)

@@ -11,9 +11,9 @@ from bertkit.errors import InputError, shortened
 from bertkit.tasks.data.texts import TextExample, label_of
 
 SEPARATOR = "|"
-OTHERS = {";": "a semicolon", ",": "a comma"}
+OTHERS = {";": "a semicolon", ",": "a comma", "；": "a semicolon", "，": "a comma", "、": "a comma"}
 """What tables have between labels too; it may as well be a part of one."""
-_PRINTED_LIST = re.compile(r"\[.*\]|[({]\s*['\"].*[})]", re.DOTALL)
+_PRINTED_LIST = re.compile(r"\[.*[,'\"].*\]|[({]\s*['\"].*[})]", re.DOTALL)
 
 
 def labels_of(value: Any, place: str) -> tuple[str, ...] | str:

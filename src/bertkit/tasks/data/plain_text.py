@@ -4,7 +4,6 @@ lines and tables would get an answer a line, and for another text than is in the
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -14,6 +13,9 @@ from bertkit.tasks.data.delimiters import DELIMITERS
 from bertkit.tasks.data.ids import NUMBERED
 from bertkit.tasks.data.rows import are_names, beginning_of, looks_like_data
 from bertkit.tasks.task import Reading
+
+MOST_WORDS = 3
+"""Of the name of a column."""
 
 
 class FirstLine(NamedTuple):
@@ -25,31 +27,31 @@ class FirstLine(NamedTuple):
 
 def first_line(source: Source, reading: Reading) -> FirstLine:
     """To be asked for before anything is read: what was read of standard input is gone."""
-    lines = re.split(r"\r\n?|\n", beginning_of(source, reading.encoding).removeprefix("\ufeff"))
+    lines = beginning_of(source, reading.encoding).split("\n")
     number, text = next(((number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()), (1, ""))
     return FirstLine(place(source, number), text)
 
 
-def refuse_json(line: FirstLine, reading: Reading) -> None:
-    if reading.file_format is None and _is_json(line.text):
-        raise InputError(
-            f"{line.place}: that is JSON, {shortened(line.text)}",
-            "Say so: --format jsonl. If it is a text: --format text.",
-        )
+def refuse_json(line: FirstLine, reading: Reading, *, may_be_a_word: bool = False) -> None:
+    """Where lines may have a word each, it may be a bracket."""
+    if reading.file_format is None and (_is_object(line.text) if may_be_a_word else _is_json(line.text)):
+        otherwise = "If it has a word a line: --format conll." if may_be_a_word else "If it is a text: --format text."
+        raise InputError(f"{line.place}: that is JSON, {shortened(line.text)}", f"Say so: --format jsonl. {otherwise}")
 
 
 def refuse_header(line: FirstLine, reading: Reading, usual: Collection[str]) -> None:
     """`usual` are names that columns may have, in lower case. One that the user names, or the model remembers, suffices
-    where no cell has a space in it, as what stands between the commas of a text has."""
+    where no cell begins or ends with a space, as what stands between the commas of a text does, or has many words."""
     if reading.file_format is not None:
         return
     named = {name.strip().lower() for name in reading.column_names}
     known = {*named, *usual, *filter(None, NUMBERED)}  # a text may begin or end with a comma
     for name, character in DELIMITERS.items():
-        cells = [cell.strip().strip('"') for cell in line.text.split(character)]
-        bare = {cell.lower() for cell in cells if " " not in cell}
-        has_named = named & bare and len(bare) == len(cells) > 1 and not looks_like_data(cells)
-        if has_named or are_names(cells, known):
+        parts = line.text.split(character)
+        cells = [part.strip().strip('"') for part in parts]
+        like_names = all(part == part.strip() and len(part.split()) <= MOST_WORDS for part in parts)
+        has_named = len(cells) > 1 and like_names and not named.isdisjoint(map(str.lower, cells))
+        if (has_named and not looks_like_data(cells)) or are_names(cells, known):
             said = {"comma": "csv", "tab": "tsv"}.get(name, f"csv --delimiter {name}")
             raise InputError(
                 f"{line.place}: these are names of columns, {shortened(line.text)}",
@@ -57,9 +59,13 @@ def refuse_header(line: FirstLine, reading: Reading, usual: Collection[str]) -> 
             )
 
 
-def _is_json(line: str) -> bool:
+def _is_object(line: str) -> bool:
     """Of a long line only the beginning may be there."""
-    if line in ("{", "[") or line.startswith(('{"', '[{"')):
+    return line.startswith(('{"', '[{"'))
+
+
+def _is_json(line: str) -> bool:
+    if line in ("{", "[") or _is_object(line):
         return True
     try:
         return isinstance(json.loads(line), dict | list)

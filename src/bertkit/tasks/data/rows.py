@@ -96,7 +96,7 @@ class Table:
             open_bytes(self.source.path, self.source.compression, self.on_read), self.options.encoding
         )
         names = self.given or None
-        start = stream.peek(2**20).decode("utf-8", "replace").removeprefix("\ufeff")
+        start = stream.peek(2**20).decode("utf-8", "replace")
         beginning = _first_rows(start, self.delimiter)
         cells = beginning[0] if beginning else []
         if names is not None:

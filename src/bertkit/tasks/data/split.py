@@ -82,10 +82,11 @@ def _sides(examples: Sequence[E], chosen: Collection[int]) -> tuple[list[E], lis
 
 def _whole_families(families: Sequence[Sequence[int]], wanted: float, seed: int) -> set[int]:
     """Families as they are drawn, as long as there is room for them: a large one stays in training. If there is room
-    for none, the smallest."""
+    for none, the smallest. One is always left."""
+    room = min(max(1, round(wanted)), sum(map(len, families)) - 1)
     chosen: set[int] = set()
     for family in np.random.default_rng(seed).permutation(len(families)).tolist():
-        if len(chosen) + len(families[family]) <= max(1, round(wanted)):
+        if len(chosen) + len(families[family]) <= room:
             chosen.update(families[family])
     smallest: Sequence[int] = min(families, key=len)
     return chosen or set(smallest)

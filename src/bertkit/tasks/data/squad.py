@@ -79,7 +79,7 @@ def read_questions(path: str, reading: Reading, notes: list[str]) -> Iterator[Qa
         given = values.get("id")
         name = str(number if given is None else given)
         where = place if given is None else f"{place}, question {shortened(name)}"
-        first = seen.first_place(name, place)
+        first = seen.first_place(given, place)
         if first is not None and reading.labelled:
             raise InputError(f"{where}: this id is there twice, first in {first}", "Give each its own id.")
         question, context = _text(values, "question", where), _text(values, "context", where)

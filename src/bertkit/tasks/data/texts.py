@@ -82,10 +82,11 @@ def read_examples(
 ) -> Iterator[TextExample]:
     """`right` is what the column with the answer is called in options, and `convert` makes of a value and its place
     what is right, or raises an InputError."""
-    if not reading.labelled and (source := _plain_text(path, reading)):
-        beginning = first_line(source, reading)
-        refuse_json(beginning, reading)
-        refuse_header(beginning, reading, KNOWN)
+    if not reading.labelled and (sources := _plain_texts(path, reading)) is not None:
+        for source in sources[:1]:
+            beginning = first_line(source, reading)
+            refuse_json(beginning, reading)
+            refuse_header(beginning, reading, KNOWN)
         yield from _lines(path, reading)
         return
     given = dict(reading.names or {})
@@ -114,10 +115,12 @@ def read_examples(
         )
 
 
-def _plain_text(path: str, reading: Reading) -> Source | None:
-    """The file, if it is read as text and not as a table."""
+def _plain_texts(path: str, reading: Reading) -> list[Source] | None:
+    """The files, if they are read as text and not as a table."""
     sources, _ = find_sources([path], format=reading.file_format, encoding=reading.encoding)
-    return next((source for source in sources if source.format == "text"), None)
+    if reading.file_format is None:
+        return sources if sources and all(source.format == "text" for source in sources) else None
+    return sources if reading.file_format == "text" else None
 
 
 def _lines(path: str, reading: Reading) -> Iterator[TextExample]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,7 @@ class Trials:
         tokenizer, contestant = folder.tokenizer().for_tasks(), entry.contestant
         chosen = cut(len(examples.train), self.asked.most_examples, seed)
         encoded: list[Unit] = examples.task.encode([examples.train[number] for number in chosen], tokenizer)
+        examples = replace(examples, task=examples.task.fitted_to(encoded))
         units = [unit for features in encoded for unit in examples.task.units(features)]
         settings = FitSettings.usual(
             width=folder.config.hidden_size,
