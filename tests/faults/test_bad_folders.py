@@ -310,7 +310,9 @@ def test_a_manifest_of_the_future_or_with_a_path_is_refused(tiny_folder, tmp_pat
 @pytest.mark.parametrize(
     "name", ["no/such/folder", "./nothing", "../x", "/nowhere/at/all", "a b", "x/../y", "", "a\0b"]
 )
-def test_a_path_that_is_none_is_not_looked_up_on_the_hub(name):
+def test_a_path_that_is_none_is_not_looked_up_on_the_hub(name, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     with pytest.raises(BertkitError, match="no folder"):
         load_encoder(name)
 
