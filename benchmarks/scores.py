@@ -40,6 +40,8 @@ REFERENCE_RATE = 5e-5
 REFERENCE_SEEDS = 1
 """A run of it takes more than ten minutes of a core on every set here but the Chinese ones."""
 SIDES = ("bertkit", "reference")
+SAME_RATE = "same-rate"
+"""The Trainer at the rate that bertkit takes, to tell what is the rate's doing. Only where --sides names it."""
 
 
 class Case(NamedTuple):
@@ -104,7 +106,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--seeds", type=int, default=3, help="at most")
     parser.add_argument("--most", type=int, default=MOST, help="examples to learn from, at most")
-    parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
+    parser.add_argument("--sides", nargs="+", choices=[*SIDES, SAME_RATE], default=list(SIDES))
     parser.add_argument("--table", action="store_true", help="print what is there and stop")
     options = parser.parse_args()
     if options.table:
@@ -135,7 +137,8 @@ def run(name: str, case: Case, seed: int, options: argparse.Namespace) -> None:
     most = min(case.most, options.most)
     train = train if len(train) <= most else split(train, most / len(train), 0)[1]
     done = {(line["case"], line["seed"], line["side"], line["examples"]) for line in read(options.out)}
-    asked = [side for side in case.sides if side in options.sides and (side == "bertkit" or seed < REFERENCE_SEEDS)]
+    asked = [side for side in (*case.sides, SAME_RATE) if side in options.sides]
+    asked = [side for side in asked if side == "bertkit" or seed < REFERENCE_SEEDS]
     sides = [side for side in asked if (name, seed, side, len(train)) not in done]
     if not sides:
         return
@@ -157,8 +160,8 @@ def run(name: str, case: Case, seed: int, options: argparse.Namespace) -> None:
             with tempfile.TemporaryDirectory() as place:
                 save_fine_tuned(Path(place) / "m", model, task, tokenizer, metrics={}, provenance={})
                 theirs = CLASSES[case.task].from_pretrained(Path(place) / "m")
-            usual = replace(settings, learning_rate=REFERENCE_RATE)
-            train_reference(theirs, task, units, usual, pad_id=tokenizer.pad_id, seed=seed)
+            its = settings if side == SAME_RATE else replace(settings, learning_rate=REFERENCE_RATE)
+            train_reference(theirs, task, units, its, pad_id=tokenizer.pad_id, seed=seed)
             scorer = Scorer(here(theirs, tokenizer), task, tokenizer)
         seconds = time.perf_counter() - began
         metrics = score(scorer, task, dev)
@@ -177,18 +180,19 @@ def read(out: Path) -> list[dict[str, Any]]:
 
 
 def print_table(lines: list[dict[str, Any]]) -> None:
-    print("| | metric | examples | seeds | bertkit | transformers' Trainer |\n|---|---|---|---|---|---|")
+    print("| | metric | examples | seeds | bertkit | transformers' Trainer | the same at bertkit's rate |")
+    print("|---|---|---|---|---|---|---|")
     for name, case in CASES.items():
         of_case = [line for line in lines if line["case"] == name]
         measured = [{line["examples"] for line in of_case if line["side"] == side} for side in case.sides]
         if not (counts := set.intersection(*measured)):
             continue
         of_case = [line for line in of_case if line["examples"] == max(counts)]
-        mine, theirs = ([line for line in of_case if line["side"] == side] for side in SIDES)
+        sides = [[line for line in of_case if line["side"] == side] for side in (*SIDES, SAME_RATE)]
         for metric in case.metrics:
-            shown = [spread([line[metric] for line in side]) if side else "" for side in (mine, theirs)]
-            count = ", ".join(str(len(side)) for side in (mine, theirs) if side)
-            print(f"| {name} | {metric} | {mine[0]['examples']:,} | {count} | {' | '.join(shown)} |")
+            shown = [spread([line[metric] for line in side]) if side else "" for side in sides]
+            count = ", ".join(str(len(side)) for side in sides if side)
+            print(f"| {name} | {metric} | {of_case[0]['examples']:,} | {count} | {' | '.join(shown)} |")
 
 
 def spread(values: list[float]) -> str:
