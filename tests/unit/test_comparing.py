@@ -159,19 +159,33 @@ def test_tasks_are_named_by_their_folder_or_by_the_user(tmp_path: Path):
     both = task_of(f"classify:{tmp_path}/sst2/train.tsv:{tmp_path}/sst2/dev.tsv")
     assert (both.name, both.task, both.dev) == ("sst2", "classify", f"{tmp_path}/sst2/dev.tsv")
     one = task_of(f"mine=regress:{tmp_path}/reviews.csv:text=review:score=stars")
-    assert (one.name, one.dev, dict(one.columns)) == ("mine", None, {"text": "review", "score": "stars"})
+    assert (one.name, one.dev, dict(one.said)) == ("mine", None, {"text": "review", "score": "stars"})
     assert task_of(f"classify:{tmp_path}/reviews.csv").name == "reviews"
     for text, what in (
         ("clasify:a.tsv", "Did you mean 'classify'?"),
         ("classify", "names 0 files"),
         (f"classify:{tmp_path}/missing.tsv", "there is no file"),
         (f"classify:{tmp_path}/reviews.csv:txt=a", "Did you mean 'text'?"),
+        (f"classify:{tmp_path}/reviews.csv:delimiter=colons", "the delimiter is 'colons'"),
+        (f"classify:{tmp_path}/reviews.csv:first-ending=1", "It is for choice"),
+        (f"choice:{tmp_path}/reviews.csv:first-ending=2", "can be 0 or 1"),
     ):
         with pytest.raises((UsageError, InputError)) as refused:
             task_of(text)
         assert what in str(refused.value)
     with pytest.raises(UsageError, match="two tasks are called reviews"):
         tasks_of([f"classify:{tmp_path}/reviews.csv"] * 2)
+
+
+def test_a_task_may_say_how_its_file_is_read(tmp_path: Path):
+    semicolons, endings = tmp_path / "reviews.csv", tmp_path / "endings.csv"
+    semicolons.write_text("text;label\n" + "Well, fine, good;yes\nWell, no, bad;no\n" * 10)
+    rows = [f"it rains {number},a,b,c,{1 + number % 2}\n" for number in range(20)]
+    endings.write_text("premise,ending1,ending2,ending3,label\n" + "".join(rows))
+    found = task_of(f"classify:{semicolons}:delimiter=semicolon").examples(32, [])
+    assert {example.text for example in found.train} == {"Well, fine, good", "Well, no, bad"}
+    assert task_of(f"choice:{endings}:first-ending=1").examples(32, []).task.first == 1
+    assert task_of(f"choice:{endings}").examples(32, []).task.first == 0
 
 
 def test_each_seed_draws_its_own_examples_and_the_same_for_all():

@@ -36,8 +36,8 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="TASK:TRAIN:DEV",
-            help="Fine-tune each for it: classify:train.tsv:dev.tsv. Also NAME=TASK:..., and columns after that, as"
-            " :text=review. Repeatable.",
+            help="Fine-tune each for it: classify:train.tsv:dev.tsv. Also NAME=TASK:..., and after that columns,"
+            " as :text=review, :delimiter=semicolon, and for choice :first-ending=1. Repeatable.",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How often each is fine-tuned for each task.")] = 3,

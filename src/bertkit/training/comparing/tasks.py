@@ -1,4 +1,5 @@
-"""What is fine-tuned for: NAME=TASK:TRAIN:DEV, and after that columns, as `bertkit finetune` has options for them."""
+"""What is fine-tuned for: NAME=TASK:TRAIN:DEV, and after that columns and how the files are read, as `bertkit finetune`
+has options for them."""
 
 from __future__ import annotations
 
@@ -13,10 +14,13 @@ from bertkit.corpus.sampling.order import Order
 from bertkit.errors import InputError, UsageError, nearest, shortened
 from bertkit.files import sha256_of
 from bertkit.tasks import HOMES, task_called
+from bertkit.tasks.data.delimiters import delimiter_called
 from bertkit.tasks.task import Reading
 from bertkit.training.examples import Examples, FinetuneRequest, read_examples
 
 COLUMNS = ("text", "pair", "label", "score", "negative", "question", "endings")
+DELIMITER, FIRST_ENDING = "delimiter", "first-ending"
+PARTS = (*COLUMNS, DELIMITER, FIRST_ENDING)
 PLAIN_NAMES = ("train", "training", "data", "all")
 """Of files that say nothing; the folder's name does then."""
 
@@ -27,7 +31,8 @@ class TaskAsked:
     task: str
     train: str
     dev: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
+    said: Mapping[str, str] = field(default_factory=dict)
+    """By the names of PARTS."""
 
     def request(self, start: str = "", *, from_scratch: bool = False, lstm: int = 0, **change: Any) -> FinetuneRequest:
         return FinetuneRequest(
@@ -36,7 +41,11 @@ class TaskAsked:
             dev=self.dev,
             start=start,
             from_scratch=from_scratch,
-            reading=Reading(names=dict(self.columns)),
+            reading=Reading(
+                names={part: self.said[part] for part in COLUMNS if part in self.said},
+                delimiter=self.said.get(DELIMITER),
+            ),
+            options={"first_ending": int(self.said[FIRST_ENDING])} if FIRST_ENDING in self.said else {},
             head={"lstm": lstm} if lstm else {},
             change=change,
         )
@@ -61,17 +70,12 @@ def task_of(text: str) -> TaskAsked:
     before, _, rest = text.partition(":")
     name, named, task = before.rpartition("=")
     task_called(task)
-    files, columns = [], {}
+    files, said = [], {}
     for part in rest.split(":") if rest else []:
-        column, equals, value = part.partition("=")
+        what, equals, value = part.partition("=")
         if equals and not Path(part).exists():
-            if column not in COLUMNS:
-                hint = nearest(column, COLUMNS)
-                raise UsageError(
-                    f"--task {shortened(text)}: {shortened(column)} is no part of an example",
-                    f"{hint} There are: {', '.join(COLUMNS)}.",
-                )
-            columns[column] = value
+            _require_part(text, task, what, value)
+            said[what] = value
         else:
             files.append(part)
     if not 1 <= len(files) <= 2:
@@ -83,9 +87,21 @@ def task_of(text: str) -> TaskAsked:
         if not Path(file).is_file():
             raise InputError(f"--task {shortened(text)}: there is no file {file}")
     dev = files[1] if len(files) == 2 else None
-    return TaskAsked(
-        name=name if named else _name_of(Path(files[0])), task=task, train=files[0], dev=dev, columns=columns
-    )
+    return TaskAsked(name=name if named else _name_of(Path(files[0])), task=task, train=files[0], dev=dev, said=said)
+
+
+def _require_part(text: str, task: str, what: str, value: str) -> None:
+    if what not in PARTS:
+        raise UsageError(
+            f"--task {shortened(text)}: {shortened(what)} is no part of an example, nor of how it is read",
+            f"{nearest(what, PARTS)} There are: {', '.join(PARTS)}.",
+        )
+    if what == DELIMITER:
+        delimiter_called(value)
+    if what == FIRST_ENDING and (task != "choice" or value not in ("0", "1")):
+        raise UsageError(
+            f"--task {shortened(text)}: {what}={shortened(value)}", "It is for choice, and can be 0 or 1."
+        )
 
 
 def _name_of(train: Path) -> str:

@@ -102,7 +102,7 @@ class Trials:
     def key(task: TaskAsked) -> str:
         """Files of the same name elsewhere are other tasks."""
         files = [str(Path(file).resolve()) for file in (task.train, task.dev) if file]
-        return ":".join([task.task, *files, *(f"{part}={name}" for part, name in sorted(task.columns.items()))])
+        return ":".join([task.task, *files, *(f"{part}={name}" for part, name in sorted(task.said.items()))])
 
     def fit(
         self, entry: Entry, run: Path, task: TaskAsked, examples: Examples, seed: int, watcher: FitWatcher
