@@ -99,9 +99,7 @@ def _require_part(text: str, task: str, what: str, value: str) -> None:
     if what == DELIMITER:
         delimiter_called(value)
     if what == FIRST_ENDING and (task != "choice" or value not in ("0", "1")):
-        raise UsageError(
-            f"--task {shortened(text)}: {what}={shortened(value)}", "It is for choice, and can be 0 or 1."
-        )
+        raise UsageError(f"--task {shortened(text)}: {what}={shortened(value)}", "It is for choice, and can be 0 or 1.")
 
 
 def _name_of(train: Path) -> str:
