@@ -1,10 +1,10 @@
 """How good fine-tuned models are: bertkit beside transformers' Trainer, the same weights, epochs and examples.
 
-Training sets are cut to 10,000 examples, those of long texts to fewer (CASES says how many), so that two cores need an
-afternoon and not a week. Every result is a line of JSON in --out; what is there already with as many examples is not
-computed again, so the whole can be stopped and gone on with, and two of it can run side by side with a core each
-(OMP_NUM_THREADS=1), which takes less time than one with two. --table prints what is there as Markdown, of each case
-what was learned from the most examples on all its sides.
+Training sets are cut to 10,000 examples, and those of long texts are passed over once, so that two cores need an
+afternoon and not a week. Every result is a line of JSON in --out; what is there already with as many examples and
+epochs is not computed again, so the whole can be stopped and gone on with, and two of it can run side by side with a
+core each (OMP_NUM_THREADS=1), which takes less time than one with two. --table prints what is there as Markdown, of
+each case what was learned from the most examples on all its sides.
 
     python benchmarks/scores.py --data FOLDER --model MODEL --out scores.jsonl
     python benchmarks/scores.py --out scores.jsonl --table
@@ -134,8 +134,7 @@ def run(name: str, case: Case, seed: int, options: argparse.Namespace) -> None:
         train, dev = split(train, 0.1, 0)
     else:
         dev = list(kind.read(str(options.data / case.dev), Reading(), []))
-    most = options.most
-    train = train if len(train) <= most else split(train, most / len(train), 0)[1]
+    train = train if len(train) <= options.most else split(train, options.most / len(train), 0)[1]
     size = {"examples": len(train), "epochs": case.epochs}
     done = {(line["case"], line["seed"], line["side"]) for line in read(options.out) if size.items() <= line.items()}
     asked = [side for side in (*case.sides, SAME_RATE) if side in options.sides]
@@ -181,19 +180,22 @@ def read(out: Path) -> list[dict[str, Any]]:
 
 
 def print_table(lines: list[dict[str, Any]]) -> None:
-    print("| | metric | examples | seeds | bertkit | transformers' Trainer | the same at bertkit's rate |")
-    print("|---|---|---|---|---|---|---|")
+    print("| | metric | examples | epochs | seeds | bertkit | transformers' Trainer | the same at bertkit's rate |")
+    print("|---|---|---|---|---|---|---|---|")
     for name, case in CASES.items():
         of_case = [line for line in lines if line["case"] == name]
-        measured = [{line["examples"] for line in of_case if line["side"] == side} for side in case.sides]
-        if not (counts := set.intersection(*measured)):
+        sizes = [
+            {(line["examples"], line["epochs"]) for line in of_case if line["side"] == side} for side in case.sides
+        ]
+        if not (common := set.intersection(*sizes)):
             continue
-        of_case = [line for line in of_case if line["examples"] == max(counts)]
+        examples, epochs = max(common)
+        of_case = [line for line in of_case if (line["examples"], line["epochs"]) == (examples, epochs)]
         sides = [[line for line in of_case if line["side"] == side] for side in (*SIDES, SAME_RATE)]
         for metric in case.metrics:
             shown = [spread([line[metric] for line in side]) if side else "" for side in sides]
             count = ", ".join(str(len(side)) for side in sides if side)
-            print(f"| {name} | {metric} | {of_case[0]['examples']:,} | {count} | {' | '.join(shown)} |")
+            print(f"| {name} | {metric} | {examples:,} | {epochs} | {count} | {' | '.join(shown)} |")
 
 
 def spread(values: list[float]) -> str:

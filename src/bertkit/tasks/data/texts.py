@@ -83,10 +83,7 @@ def read_examples(
     """`right` is what the column with the answer is called in options, and `convert` makes of a value and its place
     what is right, or raises an InputError."""
     if not reading.labelled and (sources := _plain_texts(path, reading)) is not None:
-        for source in sources[:1]:
-            beginning = first_line(source, reading)
-            refuse_json(beginning, reading)
-            refuse_header(beginning, reading, KNOWN)
+        _require_plain(sources, reading)
         yield from _lines(path, reading)
         return
     given = dict(reading.names or {})
@@ -121,6 +118,14 @@ def _plain_texts(path: str, reading: Reading) -> list[Source] | None:
     if reading.file_format is None:
         return sources if sources and all(source.format == "text" for source in sources) else None
     return sources if reading.file_format == "text" else None
+
+
+def _require_plain(sources: Sequence[Source], reading: Reading) -> None:
+    """Refuse what only looks like texts, as far as the first file tells."""
+    if sources:
+        beginning = first_line(sources[0], reading)
+        refuse_json(beginning, reading)
+        refuse_header(beginning, reading, KNOWN)
 
 
 def _lines(path: str, reading: Reading) -> Iterator[TextExample]:
