@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import bertkit
+from bertkit.inference.scoring import EXAMPLES_AT_ONCE
 from commands import bertkit_command, on_a_terminal
 
 QUICK = ("--epochs", 4, "--batch", 8, "--learning-rate", "2e-3", "--max-length", 48, "--threads", 1)
@@ -149,10 +150,11 @@ def test_predictions_go_on_after_a_kill(trained: Path, english: list[str], tmp_p
     subprocess.run([*command, str(whole)], check=True, capture_output=True)
     assert len(whole.read_text().splitlines()) == 9000
     part = tmp_path / "out.jsonl.part"
+    lines = whole.read_bytes().splitlines(keepends=True)
     for kill in range(2):
         process = subprocess.Popen([*command, str(out)], stderr=subprocess.PIPE)
-        before = part.stat().st_size if part.exists() else 0
-        while process.poll() is None and (not part.exists() or part.stat().st_size <= before):
+        enough = sum(map(len, lines[: (kill + 1) * EXAMPLES_AT_ONCE]))
+        while process.poll() is None and (not part.exists() or part.stat().st_size < enough):
             time.sleep(0.001)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
@@ -163,7 +165,7 @@ def test_predictions_go_on_after_a_kill(trained: Path, english: list[str], tmp_p
                 file.write(b'{"label": "go')  # as if it had died in the middle of a line
     done = subprocess.run([*command, str(out)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "answers are there already; going on after them" in done.stderr
+    assert f"{2 * EXAMPLES_AT_ONCE:,} answers are there already; going on after them" in done.stderr
     assert out.read_bytes() == whole.read_bytes()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["out.jsonl", "texts.txt", "whole.jsonl"]
 
@@ -204,6 +206,15 @@ def test_half_of_another_work_is_not_gone_on_with(trained: Path, tmp_path: Path)
     assert done.returncode == 3
     assert "is of another model or another input" in done.stderr
     assert (tmp_path / "out.jsonl.part").read_text() == '{"label": "good"}\n'
+
+
+def test_a_file_of_others_is_not_taken_for_answers_on_their_way(trained: Path, tmp_path: Path):
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    (tmp_path / "out.jsonl.part").write_text("half of a download")
+    done = bertkit_command("predict", trained / "model", tmp_path / "a.txt", "-o", tmp_path / "out.jsonl")
+    assert done.returncode == 3
+    assert "out.jsonl.part is there, and not from bertkit predict" in done.stderr
+    assert (tmp_path / "out.jsonl.part").read_text() == "half of a download"
 
 
 @pytest.mark.parametrize(

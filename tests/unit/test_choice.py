@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from bertkit.errors import InputError
+from bertkit.errors import InputError, UsageError
 from bertkit.tasks.choice import ChoiceExample, MultipleChoice
+from bertkit.tasks.regress import Regress
 from bertkit.tasks.task import Reading
 from bertkit.text.tokenizer import Tokenizer
 from fitting import FAST, small, taught
@@ -110,6 +111,21 @@ def test_how_endings_are_counted_is_said_and_may_be_told(
 def test_endings_that_are_not_counted_as_they_are_told_to_be_are_refused():
     with pytest.raises(InputError, match=r"line 1: the right ending is number 0.*It must be 1 to 2"):
         MultipleChoice.for_examples([ChoiceExample("line 1", "He is", ("old.", "cold."), 0)], first_ending=1)
+
+
+def test_a_model_can_be_told_how_a_file_counts_its_endings():
+    examples = [ChoiceExample("line 1", "He is", ("old.", "cold."), 2)]
+    task = MultipleChoice.from_facts({"max_length": 32})
+    with pytest.raises(
+        InputError, match=r"number 2, .* counted from 0 .* counts from 1: --first-ending 1"
+    ):
+        task.check(examples)
+    told = task.told(first_ending=1)
+    told.check(examples)
+    assert told.remarks(examples) == ["endings are counted from 1, in what is right and in what the model says"]
+    assert task.told(first_ending=None) == task
+    with pytest.raises(UsageError, match="--first-ending with a model for regress"):
+        Regress().told(first_ending=1)
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,15 @@ def test_a_first_row_that_stands_again_in_its_columns_is_no_header(tmp_path: Pat
     assert "has no header" in notes[0]
 
 
+def test_a_header_with_a_label_in_it_is_read_as_one_if_its_columns_are_named(tmp_path: Path):
+    content = "text,spam\n" + "buy now,spam\nsee you,ham\n" * 3
+    examples, notes = read(tmp_path, content)
+    assert len(examples) == 7
+    assert "the first line, 'text, spam', is taken for a row: if it names the columns, name them by it" in notes[0]
+    examples, _ = read(tmp_path, content, names={"text": "text", "label": "spam"})
+    assert len(examples) == 6
+
+
 def test_two_usual_names_are_a_pair(tmp_path: Path):
     examples, _ = read(tmp_path, "index\tquestion\tsentence\tlabel\n0\twho\tthey did\tyes\n", "qnli.tsv")
     assert examples[0][1:] == ("who", "they did", "yes")

@@ -20,6 +20,12 @@ from bertkit.training.examples import FinetuneRequest, read_examples
 ONE_LABEL, SEVERAL_LABELS = (Classify(classes=("a", "b"), multi_label=several) for several in (False, True))
 
 
+def test_texts_that_differ_in_case_and_white_space_alone_are_the_same():
+    train, dev = [TextExample("1", "Good value")], [TextExample("2", "good  value "), TextExample("3", "good values")]
+    assert in_both(train, dev, Classify.content) == 1
+    assert in_both(train, [TextExample("4", "good value", "a pair")], Classify.content) == 0
+
+
 def test_a_split_has_every_label_in_its_share():
     examples = [TextExample(str(n), f"text {n}", None, "rare" if n % 10 == 0 else "often") for n in range(200)]
     train, dev = split(examples, 0.1, 0, kinds=ONE_LABEL.kinds)

@@ -153,13 +153,20 @@ def test_a_class_that_is_neither_right_nor_said_does_not_count():
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(*[st.sets(st.sampled_from("abc"))] * 2), min_size=1, max_size=20))
-def test_multi_label_scores_count_texts_and_labels(pairs: list[tuple[set[str], set[str]]]):
+@given(st.lists(st.tuples(*[st.sets(st.sampled_from("abc"))] * 2), min_size=1, max_size=20), st.integers(1, 3))
+def test_multi_label_scores_count_texts_and_labels(pairs: list[tuple[set[str], set[str]]], count: int):
+    classes = "abc"[:count]
+    pairs = [(a & set(classes), b & set(classes)) for a, b in pairs]
     truth, found = ([sorted(labels) for labels in side] for side in zip(*pairs, strict=True))
-    scores = multi_label_scores(truth, found, "abc")
+    scores = multi_label_scores(truth, found, classes)
     assert scores["accuracy"] == sum(a == b for a, b in pairs) / len(pairs)
     both, either = sum(len(a & b) for a, b in pairs), sum(len(a) + len(b) for a, b in pairs)
     assert scores["f1_micro"] == pytest.approx(2 * both / either if either else 0)
+    of_classes = [
+        reference.f1_score([name in a for a, _ in pairs], [name in b for _, b in pairs], zero_division=0)
+        for name in classes
+    ]
+    assert scores["f1_macro"] == pytest.approx(sum(of_classes) / count)
 
 
 def test_correlations_of_what_does_not_vary_are_zero():

@@ -19,7 +19,7 @@ from bertkit.cli.reading_tables import (
     saying,
     tell_of_cuts,
 )
-from bertkit.cli.task_options import Columns, Delimiter, Long, NoAnswer, TaskFormat
+from bertkit.cli.task_options import Columns, Delimiter, FirstEnding, Long, NoAnswer, TaskFormat
 from bertkit.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def evaluate(
     ] = None,
     long: Long = None,
     no_answer: NoAnswer = None,
+    first_ending: FirstEnding = None,
     delimiter: Delimiter = None,
     columns: Columns = None,
     file_format: TaskFormat = None,
@@ -76,7 +77,15 @@ def evaluate(
         endings=endings,
     )
     predictor = open_predictor(
-        model, device, precision, threads, ignore_config_key, long=long, no_answer=no_answer, runtime=runtime
+        model,
+        device,
+        precision,
+        threads,
+        ignore_config_key,
+        runtime=runtime,
+        long=long,
+        no_answer=no_answer,
+        first_ending=first_ending,
     )
     reading = as_in_training(reading, model, ignore_config_key)
     task = predictor.scorer.task
@@ -85,8 +94,8 @@ def evaluate(
         examples = list(task.read(source, reading, notes))
         if examples and no_answer is None:
             predictor.scorer.task = task.measured_on(examples)
-            usual = task.remarks(examples)
-            notes += [remark for remark in predictor.scorer.task.remarks(examples) if remark not in usual]
+            known = [] if task.remarks_on_measuring else task.remarks(examples)
+            notes += [remark for remark in predictor.scorer.task.remarks(examples) if remark not in known]
     if not examples:
         raise InputError(f"{source} has no examples")
     task.check(examples)

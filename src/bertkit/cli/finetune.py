@@ -68,7 +68,9 @@ def finetune(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Fit so many times and keep the best; scores vary by seed.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="The first of them.")] = 0,
-    max_length: Annotated[int | None, typer.Option(help="Tokens the model reads at once. [all it can]")] = None,
+    max_length: Annotated[
+        int | None, typer.Option(help="Tokens the model reads at once. [512, for qa 384, or all it can]")
+    ] = None,
     long: Annotated[
         str | None,
         typer.Option(help="classify, regress: texts longer than that: head-tail, windows, head or error. [head-tail]"),

@@ -38,7 +38,7 @@ from bertkit.cli.reading_tables import (
     saying,
     tell_of_cuts,
 )
-from bertkit.cli.task_options import Columns, Delimiter, Long, NoAnswer, TaskFormat
+from bertkit.cli.task_options import Columns, Delimiter, FirstEnding, Long, NoAnswer, TaskFormat
 from bertkit.errors import InterruptionError, UsageError
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def predict(
     question_column: Question = None,
     long: Long = None,
     no_answer: NoAnswer = None,
+    first_ending: FirstEnding = None,
     endings: Endings = None,
     delimiter: Delimiter = None,
     columns: Columns = None,
@@ -110,7 +111,15 @@ def predict(
     if out is not None and out.is_dir():
         raise UsageError(f"{out} is a folder", "Name a file for the answers.")
     predictor = open_predictor(
-        model, device, precision, threads, ignore_config_key, long=long, no_answer=no_answer, runtime=runtime
+        model,
+        device,
+        precision,
+        threads,
+        ignore_config_key,
+        runtime=runtime,
+        long=long,
+        no_answer=no_answer,
+        first_ending=first_ending,
     )
     reading = as_in_training(reading, model, ignore_config_key)
     if text:
@@ -174,7 +183,8 @@ def _to_file(
     identity = {**identity, "model": predictor.scorer.fingerprint()}
     with PredictionFile.opened(out, identity, overwrite=overwrite) as file:
         if file.done:
-            note(f"{file.done:,} answers are there already; going on after them")
+            cut = f", {file.cut:,} of them to what was not read whole" if file.cut else ""
+            note(f"{file.done:,} answers are there already{cut}; going on after them")
         count = file.done
         left = islice(examples, file.done, None)
         try:

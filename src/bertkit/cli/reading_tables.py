@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -59,10 +59,10 @@ def open_predictor(
     threads: int | None,
     ignore_keys: list[str] | None,
     *,
-    long: str | None,
-    no_answer: bool | None,
     runtime: str,
+    **told: Any,
 ) -> TaskPredictor:
+    """`told` is what the user says of the model's task; see bertkit.load."""
     from bertkit.inference.predictor import TaskPredictor, load
 
     predictor = load(
@@ -71,9 +71,8 @@ def open_predictor(
         precision=precision,
         threads=threads,
         ignore_config_keys=ignore_keys or (),
-        long=long,
-        no_answer=no_answer,
         runtime=runtime,
+        **told,
     )
     if not isinstance(predictor, TaskPredictor):
         raise UsageError(

@@ -20,6 +20,10 @@ Long = Annotated[
         help="classify, regress: texts longer than the model: head-tail, windows, head or error. [as in training]"
     ),
 ]
+FirstEnding = Annotated[
+    int | None,
+    typer.Option(min=0, max=1, help="choice: the number of the first ending, 0 or 1. [as in training]"),
+]
 NoAnswer = Annotated[
     bool | None,
     typer.Option(

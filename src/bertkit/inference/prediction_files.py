@@ -12,7 +12,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -20,12 +19,16 @@ from bertkit.errors import InputError, NumbersError, WriteError
 from bertkit.files import atomic_file, explained_write_errors, locked, refuse_input, sync_folder, to_json
 from bertkit.inference.scoring import EXAMPLES_AT_ONCE
 
+CUT = b'"cut": true'
+"""In a line of an example that was not read whole, and in no other: within a text quotes have a backslash."""
+
 
 class PredictionFile:
-    """Where predictions are written; `done` says how many examples are answered already."""
+    """Where predictions are written; `done` says how many examples are answered already, and `cut` how many of these
+    were not read whole."""
 
-    def __init__(self, out: Path, file: IO[bytes], done: int) -> None:
-        self.out, self.done, self._file = out, done, file
+    def __init__(self, out: Path, file: IO[bytes], done: int, cut: int) -> None:
+        self.out, self.done, self.cut, self._file = out, done, cut, file
 
     @classmethod
     @contextmanager
@@ -38,13 +41,13 @@ class PredictionFile:
             locked(part, f"{part} is being written by another process"),
             explained_write_errors(part, outcome="what is written stays, and the same command goes on from there"),
         ):
-            done = _begun(part, note, identity)
+            done, cut = _begun(part, note, identity)
             try:
                 with part.open("ab" if done else "wb") as file:
                     if not done:
                         with atomic_file(note) as description:
                             description.write(to_json(identity).encode())
-                    yield cls(out, file, done)
+                    yield cls(out, file, done, cut)
                     file.flush()
                     os.fsync(file.fileno())
             except (InputError, NumbersError):
@@ -57,12 +60,19 @@ class PredictionFile:
 
     def write(self, answers: Iterable[dict[str, Any]]) -> Iterator[int]:
         """Write them all; says after each stretch how many it was."""
-        left = iter(answers)
-        while some := list(islice(left, EXAMPLES_AT_ONCE)):
-            self._file.write(b"".join(_line(answer) for answer in some))
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            yield len(some)
+        count = 0
+        for count, answer in enumerate(answers, 1):
+            self._file.write(_line(answer))
+            if count % EXAMPLES_AT_ONCE == 0:
+                self._to_disk()
+                yield EXAMPLES_AT_ONCE
+        if rest := count % EXAMPLES_AT_ONCE:
+            self._to_disk()
+            yield rest
+
+    def _to_disk(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
 
 
 def refuse(out: Path, *, overwrite: bool, source: str = "-") -> None:
@@ -78,27 +88,39 @@ def part_of(out: Path, suffix: str = "") -> Path:
     return out.with_name(f"{out.name}.part{suffix}")
 
 
-def _has_a_line(part: Path) -> bool:
-    with part.open("rb") as file:
-        return file.readline().endswith(b"\n")
-
-
 def _line(answer: dict[str, Any]) -> bytes:
     return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def _begun(part: Path, note: Path, identity: dict[str, Any]) -> int:
-    """How many examples of the same work were answered, in whole stretches; what comes after them is cut off."""
-    if not note.exists() or not _has_a_line(part):
-        return 0
+def _begun(part: Path, note: Path, identity: dict[str, Any]) -> tuple[int, int]:
+    """How many examples of the same work were answered, in whole stretches, and how many of these were not read whole;
+    what comes after them is cut off."""
+    if not note.exists():
+        if part.exists() and part.stat().st_size:  # ours has its note before its first line
+            raise WriteError(
+                f"{part} is there, and not from bertkit predict",
+                "Its name is wanted while answers are written: move it away, or give another --out.",
+            )
+        return 0, 0
+    if not _has_a_line(part):
+        return 0, 0
     if json.loads(note.read_bytes()) != identity:
         raise InputError(
             f"{part} is of another model or another input",
             f"Remove {part} and {note} to begin anew, or give another --out.",
         )
-    done = end = 0
+    done = end = cut = 0
+    read = cut_so_far = 0
     with part.open("rb+") as file:
-        while len(lines := list(islice(file, EXAMPLES_AT_ONCE))) == EXAMPLES_AT_ONCE and lines[-1].endswith(b"\n"):
-            done, end = done + len(lines), end + sum(map(len, lines))
+        for number, line in enumerate(file, 1):
+            read += len(line)
+            cut_so_far += CUT in line
+            if number % EXAMPLES_AT_ONCE == 0 and line.endswith(b"\n"):
+                done, end, cut = number, read, cut_so_far
         file.truncate(end)
-    return done
+    return done, cut
+
+
+def _has_a_line(part: Path) -> bool:
+    with part.open("rb") as file:
+        return file.readline().endswith(b"\n")

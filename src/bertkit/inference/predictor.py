@@ -40,7 +40,8 @@ class TaskPredictor(Predictor):
         self.scorer = scorer
 
     def stream(self, inputs: Iterable[Any]) -> Iterator[dict[str, Any]]:
-        """Answers in the order of the inputs, as they come, for any number of them in constant memory."""
+        """Answers in the order of the inputs, for any number of them in constant memory. They come in portions, each
+        when some 2,000 inputs are there, or no more."""
         kind = type(self.scorer.task)
         examples = (kind.example(value, f"input {number}") for number, value in enumerate(inputs, 1))
         return (answered.answer for answered in self.scorer.stream(examples))
@@ -58,21 +59,25 @@ def load(
     ignore_config_keys: Collection[str] = (),
     long: str | None = None,
     no_answer: bool | None = None,
+    first_ending: int | None = None,
     runtime: str = "torch",
 ) -> Predictor:
     """A predictor for the folder's task; the first options, and `runtime`, are those of `load_encoder`.
 
     `long` (classify, regress) is what to do with a text longer than the model: head-tail, windows, head or error.
-    `no_answer` (qa) is whether there may be no answer in a passage. Unless given, both are as in training; a folder of
-    transformers does not tell them, and has head-tail and False.
+    `no_answer` (qa) is whether there may be no answer in a passage. `first_ending` (choice) is the number of the first
+    ending, 0 or 1. Unless given, they are as in training; a folder of transformers does not tell them, and has
+    head-tail, False and 0.
 
     A pretrained model fills masks, a bare encoder gives vectors, a language model writes on (`Generator`), a fine-tuned
     model does what it was trained for.
     """
     folder = ModelFolder(find_folder(folder_or_name), ignore_config_keys=ignore_config_keys)
     if folder.task in PRETRAINED and not folder.gives_sentence_cosines:
-        if long is not None or no_answer is not None:
-            raise UsageError(f"long or no_answer with {folder.path}, which is not fine-tuned", "Leave them out.")
+        if any(said is not None for said in (long, no_answer, first_ending)):
+            raise UsageError(
+                f"long, no_answer or first_ending with {folder.path}, which is not fine-tuned", "Leave them out."
+            )
         encoder = load_encoder(
             folder_or_name,
             device=device,
@@ -96,7 +101,7 @@ def load(
     tokenizer = folder.tokenizer()
     model, task, _ = load_fine_tuned(folder)
     name = folder.path.resolve().name
-    task = task.told(long=long, no_answer=no_answer)
+    task = task.told(long=long, no_answer=no_answer, first_ending=first_ending)
     scorer = Scorer(model.to(torch_device), task, tokenizer, precision=machine.precision, name=name)
     scorer.encoder.runtime = open_runtime(runtime, folder)
     scorer.encoder.pool_as(folder.sentence_settings)

@@ -19,7 +19,9 @@ from bertkit.model.inputs import Inputs
 from bertkit.tasks.task import Features, Task, Unit
 from bertkit.text.tokenizer import Tokenizer
 
-EXAMPLES_AT_ONCE = 2048
+EXAMPLES_AT_ONCE, CHARACTERS_AT_ONCE = 2048, 2**21
+"""Whichever comes first; one example may have more characters. One of Chinese takes some 200 bytes on the way to its
+answer."""
 
 
 class Answered(NamedTuple):
@@ -58,14 +60,11 @@ class Scorer:
         return [answered.answer for answered in self.stream(examples)]
 
     def stream(self, examples: Iterable[Any]) -> Iterator[Answered]:
-        """For any number of examples, in their order, in constant memory."""
-        left = iter(examples)
-        while some := list(islice(left, EXAMPLES_AT_ONCE)):
-            yield from self._some(some)
+        """For any number of examples, in their order, in constant memory. They are taken in portions: the first answer
+        comes when the first portion is full, or all that there is."""
+        for some in portions(examples):
+            yield from self.answer_encoded(some, self.task.encode(some, self.tokenizer))
             give_memory_back()
-
-    def _some(self, examples: Sequence[Any]) -> Iterator[Answered]:
-        yield from self.answer_encoded(examples, self.task.encode(examples, self.tokenizer))
 
     def answer_encoded(self, examples: Sequence[Any], features: Sequence[Unit]) -> Iterator[Answered]:
         """The same for examples that have been encoded before."""
@@ -116,3 +115,24 @@ class Scorer:
             for number, row in zip(numbers, rows, strict=True):
                 found[number] = row
         return found
+
+
+def portions(examples: Iterable[Any]) -> Iterator[list[Any]]:
+    """As many at once as memory allows. Every 2,048th example ends one, so that work that goes on after any of these
+    has the portions that it would have had, and to the last digit the same answers."""
+    portion: list[Any] = []
+    filled = 0
+    for number, example in enumerate(examples, 1):
+        portion.append(example)
+        filled += _characters(example)
+        if filled >= CHARACTERS_AT_ONCE or number % EXAMPLES_AT_ONCE == 0:
+            yield portion
+            portion, filled = [], 0
+    if portion:
+        yield portion
+
+
+def _characters(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    return sum(map(_characters, value)) if isinstance(value, tuple | list) else 0

@@ -99,7 +99,10 @@ def load_fine_tuned(folder: ModelFolder) -> LoadedTask:
     expected = model.head_tensors()
     for name in expected.keys() | tensors.keys():
         if name not in tensors or name not in expected:
-            raise ModelFolderError(f"{folder.path}: the head {'lacks' if name in expected else 'has'} {name!r}")
+            raise ModelFolderError(
+                f"{folder.path}: the head {'lacks' if name in expected else 'has'} {name!r}",
+                "Config and weights do not belong together: bring the files that do.",
+            )
         there, wanted = tuple(tensors[name].shape), tuple(expected[name].shape)
         if there != wanted:
             raise ModelFolderError(

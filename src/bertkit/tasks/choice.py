@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -20,6 +20,7 @@ from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
 from bertkit.tasks.data.columns import LOOK_AT, as_in_training, require_columns, require_parts, shown
 from bertkit.tasks.data.rows import Row, Table
+from bertkit.tasks.data.split import alike
 from bertkit.tasks.data.texts import TextExample, read_table, text_of
 from bertkit.tasks.encoding import encode_texts
 from bertkit.tasks.task import Features, Mistake, Reading, Task, TaskBatch, Unit
@@ -56,6 +57,8 @@ class MultipleChoice(Task[ChoiceExample]):
 
     name: ClassVar[str] = "choice"
     architecture: ClassVar[str] = "BertForMultipleChoice"
+    may_be_told: ClassVar[tuple[str, ...]] = ("first_ending",)
+    remarks_on_measuring: ClassVar[bool] = True
 
     @classmethod
     def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[ChoiceExample]:
@@ -96,8 +99,14 @@ class MultipleChoice(Task[ChoiceExample]):
                 raise InputError(
                     f"{example.place}: the right ending is number {example.right}, and there are "
                     f"{len(example.endings)}, counted from {self.first} as in the training data",
-                    f"It must be {self.first} to {last}.",
+                    f"It must be {self.first} to {last}. If the file counts from {1 - self.first}: --first-ending"
+                    f" {1 - self.first}.",
                 )
+
+    def told(self, **said: Any) -> Self:
+        first = said.pop("first_ending", None)
+        task = super().told(**said)
+        return task if first is None else replace(task, first=first, first_is_said=True)
 
     def remarks(self, examples: Sequence[ChoiceExample]) -> list[str]:
         told = f"endings are counted from {self.first}, in what is right and in what the model says"
@@ -112,7 +121,7 @@ class MultipleChoice(Task[ChoiceExample]):
 
     @staticmethod
     def content(example: ChoiceExample) -> Hashable:
-        return example.premise, example.endings
+        return alike(example.premise), tuple(map(alike, example.endings))
 
     @property
     def main_metric(self) -> str:

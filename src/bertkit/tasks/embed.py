@@ -19,6 +19,7 @@ from torch import Tensor
 from bertkit.errors import InputError
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
+from bertkit.tasks.data.split import alike
 from bertkit.tasks.data.text_pairs import PairExample, pair_of, read_pairs
 from bertkit.tasks.data.texts import TextExample
 from bertkit.tasks.encoding import encode_texts
@@ -89,7 +90,7 @@ class Embed(Task[PairExample]):
 
     @staticmethod
     def content(example: PairExample) -> Hashable:
-        return example.text, example.pair
+        return alike(example.text), alike(example.pair)
 
     @staticmethod
     def family(example: PairExample) -> Hashable:

@@ -45,11 +45,15 @@ def multi_label_scores(
     """Accuracy is the share of texts with exactly the right labels."""
     from sklearn.metrics import accuracy_score, f1_score
 
-    right, said = (np.array([[name in labels for name in classes] for labels in side]) for side in (truth, found))
+    # With a column that is never right nor said nor counted: one alone would be taken for a choice of two classes.
+    right, said = (
+        np.array([[*(name in labels for name in classes), False] for labels in side]) for side in (truth, found)
+    )
+    counted = range(len(classes))
     return {
         "accuracy": float(accuracy_score(right, said)),
-        "f1_macro": float(f1_score(right, said, average="macro", zero_division=0)),
-        "f1_micro": float(f1_score(right, said, average="micro", zero_division=0)),
+        "f1_macro": float(f1_score(right, said, labels=counted, average="macro", zero_division=0)),
+        "f1_micro": float(f1_score(right, said, labels=counted, average="micro", zero_division=0)),
     }
 
 

@@ -116,6 +116,8 @@ class Task(ABC, Generic[E]):
     """Whether the loss compares the examples of a batch, so that all of them must be in one pass."""
     may_be_told: ClassVar[tuple[str, ...]] = ()
     """What a user may say of a model that is there, whatever its folder says."""
+    remarks_on_measuring: ClassVar[bool] = False
+    """Whether its remarks are for those who measure a model too, and not only for those who train it."""
     has_head: ClassVar[bool] = True
     answers_untrained: ClassVar[bool] = False
     """Whether the model has answers before it is trained, which the trained one must beat."""

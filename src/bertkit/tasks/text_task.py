@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from bertkit.errors import UsageError
+from bertkit.tasks.data.split import alike
 from bertkit.tasks.data.texts import TextExample, example_of, require_pairs
 from bertkit.tasks.encoding import check_policy, encode_texts
 from bertkit.tasks.task import Features, Task, TaskBatch, Unit
@@ -39,7 +40,7 @@ class TextTask(Task[TextExample]):
 
     @staticmethod
     def content(example: TextExample) -> Hashable:
-        return example.text, example.pair
+        return alike(example.text), alike(example.pair or "")
 
     def sequences(self, examples: Sequence[TextExample], tokenizer: Tokenizer) -> Iterator[Unit]:
         """For each example what is read for it: one sequence, several windows, or the two orders."""

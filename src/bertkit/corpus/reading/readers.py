@@ -137,7 +137,7 @@ def read_texts(
     for path, reason in left_out:
         if path in inputs and reason != "empty":
             name = "standard input" if path == STDIN else path
-            _tell(on_problem, InputError(f"{name}: not text but {reason}"))
+            _tell(on_problem, InputError(f"{name}: not text but {reason}", "Name a file of text."))
     for where, text in texts_of(sources, options, on_read=on_read, on_problem=on_problem):
         if allow_empty or not (text == "" or text.isspace()):
             yield text

@@ -199,7 +199,8 @@ def _wrong_header(feed: _Feed, cells: list[str], wanted: list[str]) -> Problem |
 def _wrong_row(feed: _Feed, cells: list[str], header: list[str], options: ReadOptions) -> Problem | None:
     if len(cells) != len(header):
         reason = f"{len(cells)} columns, and the header has {len(header)}"
-        return Problem(feed.first_line, reason, excerpt(feed.held[0]), "Check the quoting of that line.")
+        remedy = "Mend the line or remove it: what separates columns, or a quote, is missing or one too many."
+        return Problem(feed.first_line, reason, excerpt(feed.held[0]), remedy)
     if cells == header and len(header) > 1:
         return Problem(
             feed.first_line, "the header once more", excerpt(feed.held[0]), "Perhaps two tables were joined."

@@ -11,7 +11,7 @@ from typing import Any
 
 from bertkit.errors import InputError, UsageError, nearest, shortened
 from bertkit.tasks.data.ids import is_numbered
-from bertkit.tasks.data.rows import Row, Table
+from bertkit.tasks.data.rows import Row, Table, looks_like_data
 from bertkit.tasks.task import Reading
 
 LOOK_AT = 1000
@@ -155,6 +155,8 @@ def _told(table: Table, guessed: Mapping[str, str]) -> str:
         told += (
             f"; the first line, {first}, is taken for the names of columns: if it is a row, name them with --columns"
         )
+    if not table.header and table.first_line and not looks_like_data(table.first_line):
+        told += f"; the first line, {first}, is taken for a row: if it names the columns, name them by it"
     return told
 
 

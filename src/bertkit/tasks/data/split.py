@@ -156,6 +156,15 @@ def _shares(times: Counter[Hashable], share: float) -> dict[Hashable, int]:
     return shares
 
 
+def alike(text: str) -> str:
+    """The same for texts that differ in nothing but case and white space: a model that learned one knows the other.
+
+    >>> alike("Good  value\\n") == alike("good value")
+    True
+    """
+    return " ".join(text.split()).lower()
+
+
 def in_both(train: Sequence[E], dev: Sequence[E], content: Callable[[E], Hashable]) -> int:
     """How many dev examples are in the training data too."""
     seen = {content(example) for example in train}
