@@ -116,9 +116,7 @@ def test_endings_that_are_not_counted_as_they_are_told_to_be_are_refused():
 def test_a_model_can_be_told_how_a_file_counts_its_endings():
     examples = [ChoiceExample("line 1", "He is", ("old.", "cold."), 2)]
     task = MultipleChoice.from_facts({"max_length": 32})
-    with pytest.raises(
-        InputError, match=r"number 2, .* counted from 0 .* counts from 1: --first-ending 1"
-    ):
+    with pytest.raises(InputError, match=r"number 2, .* counted from 0 .* counts from 1: --first-ending 1"):
         task.check(examples)
     told = task.told(first_ending=1)
     told.check(examples)
