@@ -40,7 +40,8 @@ class FitDisplay(FinetuneWatcher):
         self.bar.stop()
 
     def began(self, examples: Examples) -> None:
-        labels = f", {len(examples.task.labels)} labels" if examples.task.labels else ""
+        count = len(examples.task.labels)
+        labels = f", {count} label{'s' if count > 1 else ''}" if count else ""
         self._print(f"{len(examples.train):,} examples to learn from, {len(examples.dev):,} to measure on{labels}")
 
     def began_seed(self, number: int, seeds: int) -> None:

@@ -110,7 +110,7 @@ class MultipleChoice(Task[ChoiceExample]):
 
     def remarks(self, examples: Sequence[ChoiceExample]) -> list[str]:
         told = f"endings are counted from {self.first}, in what is right and in what the model says"
-        if self.first or self.first_is_said or _has_first(examples):
+        if self.first or self.first_is_said or _has_first(examples) or _has_highest(examples):
             return [told]
         unsure = "no example shows it, as none has 0 or as high a number as it has endings"
         return [f"{told}; {unsure}: if they are counted from 1, say --first-ending 1"]

@@ -150,8 +150,8 @@ class Task(ABC, Generic[E]):
         said = {name: value for name, value in said.items() if value is not None}
         for name in said.keys() - set(self.may_be_told):
             raise UsageError(
-                f"--{name.replace('_', '-')} with a model for {self.name}",
-                f"Such a model can be told {', '.join(self.may_be_told) or 'nothing'}.",
+                f"{_option(name)} with a model for {self.name}",
+                f"Such a model can be told {', '.join(map(_option, self.may_be_told)) or 'nothing'}.",
             )
         return replace(cast(Any, self), **said)  # type: ignore[no-any-return]
 
@@ -291,3 +291,7 @@ class Task(ABC, Generic[E]):
 
     def terms(self, model: FineTuned, batch: TaskBatch) -> dict[str, Term]:
         return {"task": self.term(model, batch)}
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
