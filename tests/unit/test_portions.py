@@ -63,4 +63,11 @@ def test_a_part_without_a_note_is_of_somebody_else(tmp_path: Path):
         write(tmp_path / "out.jsonl", 3, {"input": "a"})
     assert part.read_text() == "half of a download\n"
     part.write_text("")  # a death before the first answer
+    note = tmp_path / "out.jsonl.part.json"
+    for others in ("no JSON", "[1]", "{}"):
+        note.write_text(others)
+        with pytest.raises(WriteError, match=r"part.json is there, and not from bertkit predict"):
+            write(tmp_path / "out.jsonl", 3, {"input": "a"})
+        assert note.read_text() == others
+    note.unlink()
     assert write(tmp_path / "out.jsonl", 3, {"input": "a"}) == (0, 0)

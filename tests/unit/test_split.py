@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from bertkit.errors import InputError, UsageError
 from bertkit.tasks.classify import Classify
 from bertkit.tasks.data.split import in_both, split
+from bertkit.tasks.data.squad import QaExample
 from bertkit.tasks.data.texts import TextExample
+from bertkit.tasks.qa import Qa
 from bertkit.training.examples import FinetuneRequest, read_examples
 
 ONE_LABEL, SEVERAL_LABELS = (Classify(classes=("a", "b"), multi_label=several) for several in (False, True))
@@ -24,6 +26,9 @@ def test_texts_that_differ_in_case_and_white_space_alone_are_the_same():
     train, dev = [TextExample("1", "Good value")], [TextExample("2", "good  value "), TextExample("3", "good values")]
     assert in_both(train, dev, Classify.content) == 1
     assert in_both(train, [TextExample("4", "good value", "a pair")], Classify.content) == 0
+    questions = [QaExample(str(n), str(n), f"who {n}?", f"Passage {n // 2} tells.{' ' * (n % 2)}") for n in range(40)]
+    train, dev = split(questions, 0.1, 0, family=Qa.family)
+    assert not {each.context.strip() for each in train} & {each.context.strip() for each in dev}
 
 
 def test_a_split_has_every_label_in_its_share():

@@ -95,16 +95,12 @@ def _line(answer: dict[str, Any]) -> bytes:
 def _begun(part: Path, note: Path, identity: dict[str, Any]) -> tuple[int, int]:
     """How many examples of the same work were answered, in whole stretches, and how many of these were not read whole;
     what comes after them is cut off."""
-    if not note.exists():
-        if part.exists() and part.stat().st_size:  # ours has its note before its first line
-            raise WriteError(
-                f"{part} is there, and not from bertkit predict",
-                "Its name is wanted while answers are written: move it away, or give another --out.",
-            )
+    known = _identity(note)
+    if known is None and part.exists() and part.stat().st_size:  # ours has its note before its first line
+        raise _of_others(part)
+    if known is None or not _has_a_line(part):
         return 0, 0
-    if not _has_a_line(part):
-        return 0, 0
-    if json.loads(note.read_bytes()) != identity:
+    if known != identity:
         raise InputError(
             f"{part} is of another model or another input",
             f"Remove {part} and {note} to begin anew, or give another --out.",
@@ -119,6 +115,26 @@ def _begun(part: Path, note: Path, identity: dict[str, Any]) -> tuple[int, int]:
                 done, end, cut = number, read, cut_so_far
         file.truncate(end)
     return done, cut
+
+
+def _identity(note: Path) -> dict[str, Any] | None:
+    """What the work that was begun is of; None if none was."""
+    if not note.exists():
+        return None
+    try:
+        known = json.loads(note.read_bytes())
+    except ValueError:
+        known = None
+    if not isinstance(known, dict) or "input" not in known:
+        raise _of_others(note)
+    return known
+
+
+def _of_others(path: Path) -> WriteError:
+    return WriteError(
+        f"{path} is there, and not from bertkit predict",
+        "Its name is wanted while answers are written: move it away, or give another --out.",
+    )
 
 
 def _has_a_line(part: Path) -> bool:

@@ -20,7 +20,6 @@ from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
 from bertkit.tasks.data.columns import LOOK_AT, as_in_training, require_columns, require_parts, shown
 from bertkit.tasks.data.rows import Row, Table
-from bertkit.tasks.data.split import alike
 from bertkit.tasks.data.texts import TextExample, read_table, text_of
 from bertkit.tasks.encoding import encode_texts
 from bertkit.tasks.task import Features, Mistake, Reading, Task, TaskBatch, Unit
@@ -98,7 +97,8 @@ class MultipleChoice(Task[ChoiceExample]):
             if example.right is not None and not self.first <= example.right <= last:
                 raise InputError(
                     f"{example.place}: the right ending is number {example.right}, and there are "
-                    f"{len(example.endings)}, counted from {self.first} as in the training data",
+                    f"{len(example.endings)}, counted from {self.first}"
+                    f"{'' if self.first_is_said else ' as in the training data'}",
                     f"It must be {self.first} to {last}. If the file counts from {1 - self.first}: --first-ending"
                     f" {1 - self.first}.",
                 )
@@ -121,7 +121,7 @@ class MultipleChoice(Task[ChoiceExample]):
 
     @staticmethod
     def content(example: ChoiceExample) -> Hashable:
-        return alike(example.premise), tuple(map(alike, example.endings))
+        return example.premise, example.endings
 
     @property
     def main_metric(self) -> str:

@@ -19,7 +19,6 @@ from torch import Tensor
 from bertkit.errors import InputError
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.split import alike
 from bertkit.tasks.data.text_pairs import PairExample, pair_of, read_pairs
 from bertkit.tasks.data.texts import TextExample
 from bertkit.tasks.encoding import encode_texts
@@ -90,7 +89,7 @@ class Embed(Task[PairExample]):
 
     @staticmethod
     def content(example: PairExample) -> Hashable:
-        return alike(example.text), alike(example.pair)
+        return example.text, example.pair
 
     @staticmethod
     def family(example: PairExample) -> Hashable:

@@ -20,7 +20,6 @@ from torch import Tensor
 from bertkit.errors import InputError, UsageError
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.split import alike
 from bertkit.tasks.data.squad import Answer, QaExample, question_of, read_questions
 from bertkit.tasks.encoding import TEXTS_AT_ONCE, framed, pieces_of
 from bertkit.tasks.qa_scores import best_agreement, qa_scores
@@ -139,7 +138,7 @@ class Qa(Task[QaExample]):
 
     @staticmethod
     def content(example: QaExample) -> Hashable:
-        return alike(example.question), alike(example.context)
+        return example.question, example.context
 
     @staticmethod
     def family(example: QaExample) -> Hashable:

@@ -20,7 +20,6 @@ from bertkit.model.crf import NO_TAG
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
 from bertkit.tasks.data.conll import TagExample, read_sentences
-from bertkit.tasks.data.split import alike
 from bertkit.tasks.data.tagged_rows import TEXTS, WORDS, is_chinese, joined, words_of
 from bertkit.tasks.data.texts import in_order
 from bertkit.tasks.schemes import IOB2, OUTSIDE, PLAIN, entities, marks_spans, parted
@@ -103,7 +102,7 @@ class Tag(Task[TagExample]):
 
     @staticmethod
     def content(example: TagExample) -> Hashable:
-        return tuple(map(alike, example.words))
+        return example.words
 
     @property
     def main_metric(self) -> str:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from bertkit.errors import UsageError
-from bertkit.tasks.data.split import alike
 from bertkit.tasks.data.texts import TextExample, example_of, require_pairs
 from bertkit.tasks.encoding import check_policy, encode_texts
 from bertkit.tasks.task import Features, Task, TaskBatch, Unit
@@ -40,7 +39,7 @@ class TextTask(Task[TextExample]):
 
     @staticmethod
     def content(example: TextExample) -> Hashable:
-        return alike(example.text), alike(example.pair or "")
+        return example.text, example.pair
 
     def sequences(self, examples: Sequence[TextExample], tokenizer: Tokenizer) -> Iterator[Unit]:
         """For each example what is read for it: one sequence, several windows, or the two orders."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from bertkit.errors import InputError, UsageError
 from bertkit.tasks import task_called
-from bertkit.tasks.data.split import in_both, split
+from bertkit.tasks.data.split import alike, in_both, split
 from bertkit.tasks.task import Reading, Task, Unit
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.training.fit import FitSettings, check_batch
@@ -106,7 +106,7 @@ def _held_out(
         how = f", each label with {'about ' if several else ''}its share"
         if missing:
             how = f", labels by their share: {missing:,} of {len(task.labels):,} are too rare to have one"
-    if not by_family and len(set(map(task.content, examples))) < len(examples):
+    if not by_family and len({alike(task.content(example)) for example in examples}) < len(examples):
         how += ", what is there twice on one side"
     notes.append(f"no --dev: {len(dev):,} of {len(examples):,} examples are held out{how}")
     return train, dev

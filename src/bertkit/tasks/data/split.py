@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Sequence
+from hashlib import blake2b
 from typing import TypeVar
 
 import numpy as np
@@ -31,7 +32,8 @@ def split(
 
     With `kinds`, such as the labels of an example, every kind has its share in both, as nearly as its number allows,
     and some of it is always in training. With `family`, such as the passage that a question is about, families stay
-    together. With `same`, so do examples for which it gives the same, such as those with one text, if it can be.
+    together. With `same`, so do examples for which it gives the same, such as those with one text, if it can be. Of
+    texts, case and white space make no difference for both.
     """
     from sklearn.model_selection import train_test_split
 
@@ -42,21 +44,21 @@ def split(
     if family is not None:
         families: dict[Hashable, list[int]] = {}
         for number, example in enumerate(examples):
-            families.setdefault(family(example), []).append(number)
+            families.setdefault(alike(family(example)), []).append(number)
         if len(families) < 2:
             raise InputError(f"{source}: all examples belong together, so none can be held out", "Give --dev FILE.")
         return _sides(examples, _whole_families(list(families.values()), share * len(examples), seed))
-    alike: dict[Hashable, list[int]] = {}
+    equal: dict[Hashable, list[int]] = {}
     for number, example in enumerate(examples):
-        alike.setdefault(number if same is None else same(example), []).append(number)
-    if len(alike) < 2:
+        equal.setdefault(number if same is None else alike(same(example)), []).append(number)
+    if len(equal) < 2:
         raise InputError(f"{source}: all examples are the same, so none can be held out", "Give --dev FILE.")
     # What is there more often than the dev set is large would make it something else.
-    groups = [its for its in alike.values() if len(its) <= max(1, share * len(examples))]
+    groups = [its for its in equal.values() if len(its) <= max(1, share * len(examples))]
     if kinds is not None:
         kinds_of = [tuple(dict.fromkeys(kinds(example))) or (NO_LABEL,) for example in examples]
         chosen = _groups_by_kinds(groups, kinds_of, share, seed)
-        chosen = chosen or _groups_by_kinds(list(alike.values()), kinds_of, share, seed)
+        chosen = chosen or _groups_by_kinds(list(equal.values()), kinds_of, share, seed)
         # So few texts that one label would be lost: then on both sides, which is said of whatever is.
         chosen = chosen or _groups_by_kinds([[number] for number in range(len(examples))], kinds_of, share, seed)
         if not chosen:
@@ -69,7 +71,7 @@ def split(
                 "Is that the right column?" if once else "Give --dev FILE.",
             )
     else:
-        groups = groups if len(groups) > 1 else list(alike.values())
+        groups = groups if len(groups) > 1 else list(equal.values())
         drawn = train_test_split(range(len(groups)), test_size=share, random_state=seed)[1]
         chosen = {number for group in drawn for number in groups[group]}
     return _sides(examples, chosen)
@@ -156,16 +158,23 @@ def _shares(times: Counter[Hashable], share: float) -> dict[Hashable, int]:
     return shares
 
 
-def alike(text: str) -> str:
-    """The same for texts that differ in nothing but case and white space: a model that learned one knows the other.
+def alike(content: Hashable) -> bytes:
+    """The same for texts, or tuples of them, that differ in nothing but case and white space: a model that learned one
+    knows the other. So short that it can be kept for each of many.
 
-    >>> alike("Good  value\\n") == alike("good value")
+    >>> alike(("Good  value\\n", None)) == alike(("good value", None))
     True
     """
-    return " ".join(text.split()).lower()
+    return blake2b(_plain(content).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _plain(content: Hashable) -> str:
+    if isinstance(content, str):
+        return " ".join(content.split()).lower()
+    return repr([_plain(part) for part in content]) if isinstance(content, tuple) else repr(content)
 
 
 def in_both(train: Sequence[E], dev: Sequence[E], content: Callable[[E], Hashable]) -> int:
     """How many dev examples are in the training data too."""
-    seen = {content(example) for example in train}
-    return sum(content(example) in seen for example in dev)
+    seen = {alike(content(example)) for example in train}
+    return sum(alike(content(example)) in seen for example in dev)
