@@ -70,7 +70,7 @@ CASES = {
     "MRPC": Case("classify", ("glue/MRPC/train.tsv",), "glue/MRPC/dev.tsv", ("f1", "accuracy")),
     "STS-B": Case("regress", ("glue/STS-B/train.tsv",), "glue/STS-B/dev.tsv", ("pearson", "spearman")),
     "CODAH": Case("choice", ("codah/full_data.tsv",), None, ("accuracy",)),
-    "CoNLL-2003": Case("tag", ("conll2003/train.txt",), "conll2003/dev.txt", ("f1",)),
+    "CoNLL-2003": Case("tag", ("conll2003/train.txt",), "conll2003/dev.txt", ("f1",), seeds=1),
     "SQuAD": Case(
         "qa",
         ("squad/train-new_wiki.json", "squad/train-reddit.json"),
