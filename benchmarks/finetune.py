@@ -29,8 +29,8 @@ from bertkit.tasks import task_called
 from bertkit.tasks.task import Reading, Task
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.training.examples import FinetuneRequest
-from bertkit.training.finetune import new_model
 from bertkit.training.fit import FitSettings, fit
+from bertkit.training.fit_job import new_model
 from reference_finetune import CLASSES, here, train_reference
 
 TASKS = {

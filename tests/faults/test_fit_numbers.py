@@ -14,6 +14,7 @@ import bertkit
 from bertkit.cli import app
 from bertkit.errors import TrainingError, UsageError
 from bertkit.training import finetune as finetuning
+from bertkit.training import fit_job
 from bertkit.training.fit import FitSettings, Fitted, fit
 
 ROWS = "text,label\n" + "".join(f"value number {n},{'pos' if n % 2 else 'neg'}\n" for n in range(40))
@@ -55,7 +56,7 @@ def test_of_several_seeds_one_that_diverges_is_left_out_and_said(
             raise TrainingError("after epoch 1 the weights are not finite", "Give a lower --learning-rate.")
         return fit(*arguments, seed=seed, **options)
 
-    monkeypatch.setattr(finetuning, "fit", diverging_at_first)
+    monkeypatch.setattr(fit_job, "fit", diverging_at_first)
     done = finetune(tmp_path, tiny_folder, "classify", "--seeds", 2, "--epochs", 1)
     assert done.exit_code == 0, done.output
     assert "seed 1 of 2 is left out: after epoch 1 the weights are not finite" in done.stderr

@@ -30,7 +30,7 @@ from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train
 from bertkit.training.examples import FinetuneRequest
-from bertkit.training.finetune import new_model
+from bertkit.training.fit_job import new_model
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 FAMILIES: dict[str, dict[str, Any]] = {

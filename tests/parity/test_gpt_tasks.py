@@ -30,7 +30,8 @@ from bertkit.text.sample import draw_sample
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.train import train
 from bertkit.training.examples import FinetuneRequest
-from bertkit.training.finetune import finetune, new_model
+from bertkit.training.finetune import finetune
+from bertkit.training.fit_job import new_model
 from bertkit.training.transfer import Transfer
 
 PREFIXES = {"gpt2": "GPT2", "gpt": "OpenAIGPT"}

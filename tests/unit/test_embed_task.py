@@ -34,8 +34,8 @@ from bertkit.tasks.task import Reading
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.training.examples import FinetuneRequest
 from bertkit.training.findings import findings, interval
-from bertkit.training.finetune import new_model
 from bertkit.training.fit import Epoch, FitSettings, Fitted, fit
+from bertkit.training.fit_job import new_model
 from bertkit.training.transfer import Transfer
 
 Scored = Embed(max_length=64, scores=(0.0, 5.0), by_score=True)

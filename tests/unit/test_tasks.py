@@ -27,8 +27,8 @@ from bertkit.tasks.regress import Regress
 from bertkit.tasks.scores import classification_scores, multi_label_scores, regression_scores
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.training.examples import FinetuneRequest
-from bertkit.training.finetune import new_model
 from bertkit.training.fit import FitSettings
+from bertkit.training.fit_job import new_model
 from fitting import FAST, WORDS, sentences, taught
 
 

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import Any, NamedTuple
 
 from bertkit import device as devices
-from bertkit.config import GPTS
+from bertkit.config import BertConfig
 from bertkit.errors import TrainingError, UsageError, WriteError
 from bertkit.files import sha256_of
-from bertkit.inference.scoring import Scorer
 from bertkit.interop.fine_tuned import save_fine_tuned
 from bertkit.interop.folder import ModelFolder, require_place
 from bertkit.interop.hub import find_folder
-from bertkit.interop.weights import load_model
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned, needs_pooler
-from bertkit.model.heads import Pooler
-from bertkit.model.vocabulary import with_task_tokens
+from bertkit.model.fine_tuned import FineTuned
 from bertkit.report.fit_page import FitFacts, draw_confusion, fit_page
 from bertkit.tasks import task_called
-from bertkit.tasks.task import Task, Unit
-from bertkit.training.examples import Examples, FinetuneRequest, not_understood, read_examples
+from bertkit.training.examples import Examples, FinetuneRequest, read_examples
 from bertkit.training.findings import findings
-from bertkit.training.fit import FitSettings, Fitted, FitWatcher, fit
+from bertkit.training.fit import FitSettings, Fitted, FitWatcher
+from bertkit.training.fit_job import FitJob, make_job
 from bertkit.training.transfer import deepest_of
 
 
@@ -70,78 +63,21 @@ def finetune(
     folder = ModelFolder(find_folder(request.start))
     if out.resolve() == folder.path.resolve():
         raise WriteError(f"{out} is the model to start from, and would be lost", "Choose another --out.")
-    tokenizer = folder.tokenizer().for_tasks()
-    longest = folder.config.max_length
-    transfer = FitSettings(**request.change).transfer
-    deepest_of(transfer, folder.config.blocks, has_head=task_called(request.task).has_head)
-    if max_length is not None and not 8 <= max_length <= longest:
-        raise UsageError(f"a length of {max_length} tokens", f"It can be 8 to {longest}, which the model can read.")
-    notes: list[str] = []
-    try:
-        examples = read_examples(request, max_length or min(task_called(request.task).usual_length, longest), notes)
-    finally:  # what was guessed may be why something is wrong
-        for note in notes:
-            watcher.said(note)
+    notes = _Notes(watcher)
+    examples = _read(request, folder.config, max_length, notes)
     watcher.began(examples)
-    device = devices.apply(machine)
-    encoded = examples.task.encode(examples.train, tokenizer)
-    examples = replace(examples, task=examples.task.fitted_to(encoded))
-    dev = examples.task.encode(examples.dev, tokenizer)
-    for note in not_understood(examples, [*encoded, *dev], tokenizer):
-        notes.append(note)
-        watcher.said(note)
-    units = [unit for features in encoded for unit in examples.task.units(features)]
-    config = folder.config
-    settings = FitSettings.usual(width=config.hidden_size, units=len(units), family=config.family, **request.change)
-    if settings.language_weight and config.family not in GPTS:
-        raise UsageError(f"next words beside the task for a {config.family} model", "Only a GPT guesses them.")
-    if settings.language_weight and settings.transfer.frozen:
-        raise UsageError("next words beside the task for a frozen model", "They would teach nothing: leave one out.")
-    provenance = _provenance(request, settings)
-    seeds = _Seeds()
-    before: dict[str, float] | None = None
-    for number in range(request.seeds):
-        watcher.began_seed(number + 1, request.seeds)
-        seed = request.seed + number
-        model = new_model(folder, examples.task, request, seed).to(device)
-        scorer = Scorer(model, examples.task, tokenizer, precision=machine.precision)
-        if before is None and examples.task.answers_untrained:
-            before = measure(scorer, examples.dev, dev)
-            main = examples.task.main_metric
-            watcher.said(f"before training: {main.replace('_', ' ')} {before[main]:.4f}")
-        try:
-            fitted = fit(
-                model,
-                examples.task,
-                units,
-                lambda scorer=scorer: measure(scorer, examples.dev, dev),  # type: ignore[misc]
-                settings,
-                seed=seed,
-                pad_id=tokenizer.pad_id,
-                precision=machine.precision,
-                watcher=watcher,
-            )
-        except TrainingError as problem:
-            if request.seeds == 1:
-                raise
-            seeds.diverged.append(problem)
-            notes.append(f"seed {number + 1} of {request.seeds} is left out: {problem.problem}")
-            watcher.said(notes[-1])
-            continue
-        seeds.add(fitted.best.metrics[examples.task.main_metric], number, model, fitted)
-    kept, model, fitted = seeds.best()
-    if request.seeds > 1:
-        notes.append(f"seed {kept + 1} of {request.seeds} is kept, the random seed {request.seed + kept}")
-        watcher.said(notes[-1])
+    job = make_job(request, folder, machine, examples)
+    notes.add(job.not_understood())
+    scores, kept, before = _best_of_seeds(job, watcher, notes)
 
     def save(files: Mapping[str, str | bytes]) -> None:
         save_fine_tuned(
             out,
-            model.cpu(),
-            examples.task.finished(model),
-            tokenizer,
-            metrics=fitted.best.metrics,
-            provenance={**provenance, "scores_of_seeds": seeds.scores, "kept_seed": request.seed + kept},
+            kept.model.cpu(),
+            job.task.finished(kept.model),
+            job.tokenizer,
+            metrics=kept.fitted.best.metrics,
+            provenance={**_provenance(job), "scores_of_seeds": scores, "kept_seed": kept.seed},
             columns=examples.columns,
             files=files,
             overwrite=overwrite,
@@ -149,18 +85,16 @@ def finetune(
 
     watcher.said("looking at the mistakes, and at what a simpler model would do")
     try:
-        scorer = Scorer(model, examples.task, tokenizer, precision=machine.precision)
-        answers = [answered.answer for answered in scorer.answer_encoded(examples.dev, dev)]
         facts = findings(
             out.resolve().name,
-            examples.task,
+            job.task,
             examples.train,
             examples.dev,
-            answers,
-            fitted,
-            seeds=seeds.scores,
-            settings=settings,
-            notes=notes,
+            job.answers(kept.model),
+            kept.fitted,
+            seeds=scores,
+            settings=job.settings,
+            notes=notes.all,
             before=before,
         )
         picture = draw_confusion(*facts.confusion) if facts.confusion is not None else None
@@ -170,67 +104,84 @@ def finetune(
         watcher.said(f"the model is in {out}; the report on it failed")
         raise
     save(files)
-    return FinetuneResult(out, fitted.best.metrics, seeds.scores, fitted, notes, facts)
+    return FinetuneResult(out, kept.fitted.best.metrics, scores, kept.fitted, notes.all, facts)
 
 
-class _Seeds:
-    """What came of each seed; only the best model is kept."""
+class _Notes:
+    """What there is to say of the data and the fit: at once, and in the report."""
 
-    def __init__(self) -> None:
-        self.scores: list[float] = []
-        self.diverged: list[TrainingError] = []
-        self._best: tuple[int, FineTuned, Fitted] | None = None
+    def __init__(self, watcher: FinetuneWatcher) -> None:
+        self.all: list[str] = []
+        self._watcher = watcher
 
-    def add(self, score: float, number: int, model: FineTuned, fitted: Fitted) -> None:
-        if not self.scores or score > max(self.scores):
-            self._best = number, model, fitted
-        self.scores.append(score)
-
-    def best(self) -> tuple[int, FineTuned, Fitted]:
-        """Which one of them it is, counted from 0, and what came of it."""
-        if self._best is None:
-            raise self.diverged[-1]
-        return self._best
+    def add(self, messages: Iterable[str]) -> None:
+        for message in messages:
+            self.all.append(message)
+            self._watcher.said(message)
 
 
-def new_model(folder: ModelFolder, task: Task[Any], request: FinetuneRequest, seed: int) -> FineTuned:
-    """The pretrained BERT with a new head, drawn from the seed. A GPT keeps the head that guesses words: it may go on
-    doing so while it learns the task."""
-    torch.manual_seed(seed)
-    pooler, gpt = needs_pooler(folder.config, task.shape.reads), folder.config.family in GPTS
-    if request.from_scratch:
-        bert = Bert(folder.config, pooler=pooler, mlm=gpt, nsp=False)
-    else:
-        bert = load_model(folder).model
-        bert.nsp = bert.rtd = None
-        if not gpt:
-            bert.mlm = None
-        if not pooler:
-            bert.pooler = None
-        elif bert.pooler is None:
-            bert.pooler = Pooler(folder.config)
-            torch.nn.init.normal_(bert.pooler.dense.weight, std=folder.config.initializer_range)
-            if bert.pooler.dense.bias is not None:
-                torch.nn.init.zeros_(bert.pooler.dense.bias)
-    if gpt and not (old := folder.tokenizer()).framed:
-        bert = with_task_tokens(bert, old, old.for_tasks())
-    shape = replace(task.shape, **request.head)
-    if shape.reads == "text" and folder.config.is_decoder and not shape.lstm:
-        shape = replace(shape, reads="last")
-    return FineTuned(bert, shape, dropout=folder.config.head_dropout(task.name))
+def _read(request: FinetuneRequest, config: BertConfig, max_length: int | None, notes: _Notes) -> Examples:
+    kind, longest = task_called(request.task), config.max_length
+    deepest_of(FitSettings(**request.change).transfer, config.blocks, has_head=kind.has_head)
+    if max_length is not None and not 8 <= max_length <= longest:
+        raise UsageError(f"a length of {max_length} tokens", f"It can be 8 to {longest}, which the model can read.")
+    found: list[str] = []
+    try:
+        return read_examples(request, max_length or min(kind.usual_length, longest), found)
+    finally:  # what was guessed may be why something is wrong
+        notes.add(found)
 
 
-def measure(scorer: Scorer, examples: Sequence[Any], encoded: Sequence[Unit]) -> dict[str, float]:
-    return scorer.task.metrics(examples, [found.answer for found in scorer.answer_encoded(examples, encoded)])
+class _Kept(NamedTuple):
+    seed: int
+    model: FineTuned
+    fitted: Fitted
 
 
-def _provenance(request: FinetuneRequest, settings: FitSettings) -> dict[str, Any]:
+def _best_of_seeds(
+    job: FitJob, watcher: FinetuneWatcher, notes: _Notes
+) -> tuple[list[float], _Kept, dict[str, float] | None]:
+    """The score of each seed, the best of their models, and what the first had before training, if it can answer then.
+    A seed that diverges is left out, unless all do."""
+    request, main = job.request, job.task.main_metric
+    scores: list[float] = []
+    kept: _Kept | None = None
+    before: dict[str, float] | None = None
+    diverged: TrainingError | None = None
+    for number in range(request.seeds):
+        watcher.began_seed(number + 1, request.seeds)
+        seed = request.seed + number
+        model = job.new_model(seed)
+        if before is None and job.task.answers_untrained:
+            before = job.metrics(model)
+            watcher.said(f"before training: {main.replace('_', ' ')} {before[main]:.4f}")
+        try:
+            fitted = job.fit(model, seed, watcher)
+        except TrainingError as problem:
+            diverged = problem
+            if request.seeds > 1:
+                notes.add([f"seed {number + 1} of {request.seeds} is left out: {problem.problem}"])
+            continue
+        score = fitted.best.metrics[main]
+        if not scores or score > max(scores):
+            kept = _Kept(seed, model, fitted)
+        scores.append(score)
+    if kept is None:
+        raise diverged or TrainingError("there was no seed")
+    if request.seeds > 1:
+        number = kept.seed - request.seed + 1
+        notes.add([f"seed {number} of {request.seeds} is kept, the random seed {kept.seed}"])
+    return scores, kept, before
+
+
+def _provenance(job: FitJob) -> dict[str, Any]:
+    request = job.request
     files = {"train": request.train, **({"dev": request.dev} if request.dev else {})}
     return {
         "fine_tuned_from": request.start,
         "from_scratch": request.from_scratch,
         "data": {name: _identity(file) for name, file in files.items()},
-        "settings": asdict(settings),
+        "settings": asdict(job.settings),
         "seed": request.seed,
     }
 

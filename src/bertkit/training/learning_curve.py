@@ -16,8 +16,8 @@ from bertkit.inference.scoring import Scorer
 from bertkit.interop.folder import ModelFolder
 from bertkit.tasks.task import Task, Unit
 from bertkit.training.examples import FinetuneRequest
-from bertkit.training.finetune import new_model
 from bertkit.training.fit import FitSettings, FitWatcher, fit
+from bertkit.training.fit_job import new_model
 
 STARTS = ("pretrained", "random")
 
