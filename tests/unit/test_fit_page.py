@@ -18,7 +18,8 @@ from matplotlib.image import imread
 
 from bertkit.report import fonts
 from bertkit.report.curves import draw_comparison
-from bertkit.report.fit_page import draw_confusion, fit_page
+from bertkit.report.fit_page import fit_page, report_files
+from bertkit.report.fit_pictures import draw_confusion, draw_numbers
 from bertkit.report.fonts import can_be_drawn, fonts_for
 from bertkit.report.learning_picture import draw_learning_curve
 from bertkit.tasks.choice import ChoiceExample, MultipleChoice
@@ -238,6 +239,10 @@ def test_numbers_have_their_own_mistakes():
     facts = findings("m", task, examples, examples, answers, fitted(0.9), seeds=[0.9], settings=FitSettings(), notes=[])
     assert facts.mistakes[0].place == "row 7"
     assert facts.confusion is None
+    files = report_files(facts)
+    assert set(files) == {"report.html", "numbers.png"}
+    assert base64.b64encode(files["numbers.png"]) in files["report.html"]
+    assert b"<th>sure</th>" not in files["report.html"]
     assert set(facts.baselines) == {"always the mean", "bag of words"}
 
 
@@ -246,6 +251,13 @@ def test_a_confusion_matrix_is_a_picture():
     picture = imread(io.BytesIO(draw_confusion(classes, np.eye(6, dtype=np.int64) * 100)))
     assert picture.shape[0] > 300
     assert draw_confusion(classes, np.eye(6, dtype=np.int64)) == draw_confusion(classes, np.eye(6, dtype=np.int64))
+
+
+def test_numbers_are_points_in_a_picture_the_same_for_the_same():
+    picture = imread(io.BytesIO(draw_numbers([1.0, 2.0, 3.0], [1.1, 1.8, 3.5])))
+    assert picture.shape == (600, 600, 4)
+    assert draw_numbers([1.0, 2.0], [2.0, 2.0]) == draw_numbers([1.0, 2.0], [2.0, 2.0])
+    assert draw_numbers([2.0], [2.0]).startswith(b"\x89PNG")
 
 
 def test_of_many_classes_the_page_has_the_picture_and_the_pairs_most_confused():

@@ -1,28 +1,23 @@
 """The report of a fit: how good the model is and how sure that is, what it must beat, where it errs, what to try next.
 
-One self-contained page in the model folder, beside a picture of the confusion matrix where there are classes.
+One self-contained page in the model folder, beside a picture where there are classes or numbers.
 """
 
 from __future__ import annotations
 
 import base64
-import io
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure
 
-from bertkit.report.curves import COLOURS, STYLE
 from bertkit.report.elements import Markup, card, element, table_of, whole_page
-from bertkit.report.fonts import can_be_drawn, fonts_for, without_glyph_warnings
+from bertkit.report.fit_pictures import CLASSES_SHOWN, draw_confusion, draw_numbers
+from bertkit.report.fonts import can_be_drawn
 from bertkit.tasks.task import Mistake
 
-CLASSES_SHOWN = 20
 PAIRS_SHOWN = 10
 TEXT_SHOWN = 400
 
@@ -46,6 +41,8 @@ class FitFacts:
     seeds: Sequence[float] = ()
     confusion: tuple[Sequence[str], npt.NDArray[np.int64]] | None = None
     """Classes, and a matrix with a row for each that is right."""
+    numbers: tuple[Sequence[float], Sequence[float]] | None = None
+    """Right, and said, where answers are numbers."""
     mistakes: Sequence[Mistake] = ()
     advice: Sequence[str] = ()
     notes: Sequence[str] = ()
@@ -65,8 +62,18 @@ class FitFacts:
         )
 
 
+def report_files(facts: FitFacts) -> dict[str, bytes]:
+    """What a model folder has of it, by name."""
+    pictures = {}
+    if facts.confusion is not None:
+        pictures["confusion.png"] = draw_confusion(*facts.confusion)
+    if facts.numbers is not None:
+        pictures["numbers.png"] = draw_numbers(*facts.numbers)
+    return {"report.html": fit_page(facts, next(iter(pictures.values()), None)), **pictures}
+
+
 def fit_page(facts: FitFacts, picture: bytes | None = None) -> bytes:
-    """`picture` is that of the confusion matrix."""
+    """`picture` is that of the confusion matrix, or of the numbers."""
     low, high = facts.interval
     score = facts.metrics[facts.main_metric]
     tiles = [
@@ -158,15 +165,19 @@ def _confusion(facts: FitFacts) -> Markup:
         ]
         rows.append(element("tr", element("th", name), *cells))
     head = element("tr", element("th", "right ↓  said →"), *(element("th", name) for name in classes))
-    return element("table", element("thead", head), element("tbody", *rows))
+    table = element("table", element("thead", head), element("tbody", *rows), class_="confusion")
+    return element("div", table, class_="wide")
 
 
 def _picture(facts: FitFacts, picture: bytes | None) -> Markup:
-    """Of so many classes that a table of them could not be read."""
-    if picture is None or facts.confusion is None or len(facts.confusion[0]) <= CLASSES_SHOWN:
+    """Of numbers, and of so many classes that a table of them could not be read."""
+    if picture is None or (facts.confusion is not None and len(facts.confusion[0]) <= CLASSES_SHOWN):
         return Markup()
+    shown = "The confusion matrix: rows are what is right, columns what was said"
+    if facts.confusion is None:
+        shown = "A point for each example: what is right from left to right, what was said upwards"
     source = f"data:image/png;base64,{base64.b64encode(picture).decode()}"
-    return element("img", src=source, alt="The confusion matrix: rows are what is right, columns what was said")
+    return element("img", src=source, alt=shown)
 
 
 def _most_confused(facts: FitFacts) -> Markup:
@@ -193,43 +204,10 @@ def _numbered(facts: FitFacts) -> Markup:
 
 
 def _mistakes(mistakes: Sequence[Mistake]) -> list[Markup]:
+    sure = any(each.sure is not None for each in mistakes)
     rows = []
     for each in mistakes:
         text = each.text if len(each.text) <= TEXT_SHOWN else each.text[:TEXT_SHOWN] + " …"
-        sure = "" if each.sure is None else f"{each.sure:.0%}"
-        rows.append([element("bdi", text), element("bdi", each.right), element("bdi", each.said), sure, each.place])
-    return [_table(["", "right", "said", "sure", "where"], rows, "mistakes")] if rows else []
-
-
-def draw_confusion(classes: Sequence[str], matrix: npt.NDArray[np.int64]) -> bytes:
-    """A PNG: rows are what is right, columns what was said, colours the share of the row. Where no font has all signs
-    of the labels, they are numbered from 1."""
-    shares = matrix / np.maximum(matrix.sum(1, keepdims=True), 1)
-    size = min(max(3.2, 0.55 * len(classes) + 1.6), 14)
-    drawable = can_be_drawn(classes)
-    named = [" ".join(name.split()) for name in classes] if drawable else [str(n + 1) for n in range(len(classes))]
-    with mpl.rc_context({**STYLE, "font.family": fonts_for(classes)}), without_glyph_warnings():
-        figure = Figure(figsize=(size, size), dpi=120, facecolor="white", layout="constrained")
-        axes = figure.subplots()
-        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-        axes.grid(visible=False)
-        names = [name if len(name) <= 18 else name[:17] + "…" for name in named]
-        slanted = len(names) > 4 or max(map(_width, names)) > 8
-        axes.set_xticks(range(len(names)), names, rotation=45 * slanted, ha="right" if slanted else "center")
-        axes.set_yticks(range(len(names)), names)
-        for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-            label.set_parse_math(False)  # a label may have dollars in it
-        axes.set_xlabel("said")
-        axes.set_ylabel("right")
-        if len(classes) <= CLASSES_SHOWN:
-            for row, column in np.ndindex(*matrix.shape):
-                colour = "white" if shares[row, column] > 0.5 else COLOURS["ink"]
-                axes.text(column, row, f"{matrix[row, column]:,}", ha="center", va="center", color=colour)
-        picture = io.BytesIO()
-        figure.savefig(picture, format="png", metadata={"Software": None})
-    return picture.getvalue()
-
-
-def _width(name: str) -> int:
-    """In letters; a Chinese character is as wide as two."""
-    return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in name)
+        how_sure = [f"{each.sure:.0%}" if each.sure is not None else ""] * sure
+        rows.append([*(element("bdi", part) for part in (text, each.right, each.said)), *how_sure, each.place])
+    return [_table(["", "right", "said", *["sure"] * sure, "where"], rows, "mistakes")] if rows else []

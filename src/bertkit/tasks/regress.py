@@ -63,8 +63,7 @@ class Regress(TextTask):
     def tallies(self, examples: Sequence[TextExample], answers: Sequence[Mapping[str, Any]]) -> list[tuple[float, ...]]:
         """From the mean of what is right and from that of what was said, so that large numbers of little difference
         do not lose their digits."""
-        right = centred([example.right for example in examples])
-        said = centred([answer["score"] for answer in answers])
+        right, said = map(centred, self.numbers(examples, answers))
         return [(1.0, a, b, a * a, b * b, a * b) for a, b in zip(right, said, strict=True)]
 
     def from_tallies(self, sums: Sequence[float]) -> float:
@@ -113,7 +112,12 @@ class Regress(TextTask):
         return replace(self, mean=0.0, deviation=1.0)
 
     def metrics(self, examples: Sequence[TextExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        return regression_scores([example.right for example in examples], [answer["score"] for answer in answers])
+        return regression_scores(*self.numbers(examples, answers))
+
+    def numbers(
+        self, examples: Sequence[TextExample], answers: Sequence[Mapping[str, Any]]
+    ) -> tuple[list[float], list[float]]:
+        return [example.right for example in examples], [answer["score"] for answer in answers]
 
     def mistake(self, example: TextExample, answer: Mapping[str, Any]) -> tuple[float, Mistake] | None:
         """Those that are off most."""

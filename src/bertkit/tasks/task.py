@@ -234,6 +234,14 @@ class Task(ABC, Generic[E]):
         """Of a task with classes: their names, and for each that is right, in a row, how often each was said."""
         return None
 
+    def numbers(
+        self,
+        examples: Sequence[E],  # noqa: ARG002
+        answers: Sequence[Mapping[str, Any]],  # noqa: ARG002
+    ) -> tuple[list[float], list[float]] | None:
+        """Of a task with numbers: those that are right, and those that were said."""
+        return None
+
     def advice(
         self,
         train: Sequence[E],  # noqa: ARG002

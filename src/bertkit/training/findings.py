@@ -72,6 +72,7 @@ def findings(
         kept_epoch=fitted.best.number,
         seeds=list(seeds),
         confusion=task.confusion(dev, answers),
+        numbers=task.numbers(dev, answers),
         mistakes=mistakes,
         advice=advice(task, train, dev, answers, mistakes, others, fitted, settings, seeds),
         notes=list(notes),

@@ -16,7 +16,7 @@ from bertkit.interop.fine_tuned import save_fine_tuned
 from bertkit.interop.folder import ModelFolder, require_place
 from bertkit.interop.hub import find_folder
 from bertkit.model.fine_tuned import FineTuned
-from bertkit.report.fit_page import FitFacts, draw_confusion, fit_page
+from bertkit.report.fit_page import FitFacts, report_files
 from bertkit.tasks import task_called
 from bertkit.training.examples import Examples, FinetuneRequest, read_examples
 from bertkit.training.findings import findings
@@ -70,7 +70,7 @@ def finetune(
     notes.add(job.not_understood())
     scores, kept, before = _best_of_seeds(job, watcher, notes)
 
-    def save(files: Mapping[str, str | bytes]) -> None:
+    def save(files: Mapping[str, bytes]) -> None:
         save_fine_tuned(
             out,
             kept.model.cpu(),
@@ -97,8 +97,7 @@ def finetune(
             notes=notes.all,
             before=before,
         )
-        picture = draw_confusion(*facts.confusion) if facts.confusion is not None else None
-        files = {"report.html": fit_page(facts, picture)} | ({"confusion.png": picture} if picture else {})
+        files = report_files(facts)
     except Exception:
         save({})  # what was fitted for hours is not lost to a fault in the report on it
         watcher.said(f"the model is in {out}; the report on it failed")
