@@ -126,6 +126,20 @@ def test_a_tagger_that_learned_nothing_is_not_passed_over(tiny_folder: Path, tmp
     assert "somewhat optimistic" in page
 
 
+def test_what_is_asked_for_is_kept_and_what_never_learns_is_said(tiny_folder: Path, tmp_path: Path):
+    (tmp_path / "a.csv").write_text("text,label\n" + "".join(f"word {n},{'ab'[n % 5 == 0]}\n" for n in range(40)))
+    done = bertkit_command(
+        *("finetune", "classify", tmp_path / "a.csv", "--from", tiny_folder, "--out", tmp_path / "model"),
+        *("--class-weights", "--gradual", "--epochs", 2),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "with --gradual and --epochs 2 only the last 1 of 2 layers learn; --epochs 4 comes to all" in done.stderr
+    assert "the best epoch will be that with the highest f1 macro" in done.stderr
+    weights = json.loads((tmp_path / "model/bertkit.json").read_text())["task_facts"]["weights"]
+    assert weights[1] > 2 * weights[0]
+    assert bertkit.load(tmp_path / "model", threads=1)("word 3")["label"] in ("a", "b")
+
+
 def test_chinese_labels_and_many_classes_warn_nobody(tiny_folder: Path, tmp_path: Path):
     rows = [f"text number {n},类{n}" for n in range(60)]
     (tmp_path / "a.csv").write_text("text,label\n" + "\n".join(rows), encoding="utf-8")
@@ -174,6 +188,20 @@ def test_predictions_go_on_after_a_kill(trained: Path, english: list[str], tmp_p
     assert sorted(file.name for file in tmp_path.iterdir()) == ["out.jsonl", "texts.txt", "whole.jsonl"]
 
 
+def test_sigterm_ends_predictions_as_an_interruption_does(trained: Path, tmp_path: Path):
+    texts, out = tmp_path / "texts.txt", tmp_path / "out.jsonl"
+    texts.write_text("".join(f"good value number {n}\n" for n in range(40_000)))
+    command = [sys.executable, "-m", "bertkit", "predict", str(trained / "model"), str(texts), "--out", str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    part = tmp_path / "out.jsonl.part"
+    while process.poll() is None and (not part.exists() or not part.stat().st_size):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 4, told
+    assert "answers, which are kept. The same command goes on after them." in told
+
+
 def test_answers_replace_a_file_only_if_told_to(trained: Path, tmp_path: Path):
     (tmp_path / "a.txt").write_text("good value\nbad import\n")
     out = tmp_path / "out.jsonl"
@@ -209,7 +237,13 @@ def test_half_of_another_work_is_not_gone_on_with(trained: Path, tmp_path: Path)
     done = bertkit_command("predict", trained / "model", tmp_path / "a.txt", "-o", tmp_path / "out.jsonl")
     assert done.returncode == 3
     assert "is of another model or another input" in done.stderr
+    assert "Begin anew with --overwrite" in done.stderr
     assert (tmp_path / "out.jsonl.part").read_text() == '{"label": "good"}\n'
+    command = ("predict", trained / "model", tmp_path / "a.txt", "-o", tmp_path / "out.jsonl", "--overwrite")
+    done = bertkit_command(*command)
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+    assert not (tmp_path / "out.jsonl.part").exists()
 
 
 def test_a_file_of_others_is_not_taken_for_answers_on_their_way(trained: Path, tmp_path: Path):

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 import bertkit
 from bertkit.cli import app
 from bertkit.errors import InputError, NumbersError, UsageError
+from bertkit.inference.scoring import Scorer
 from bertkit.interop.fine_tuned import save_fine_tuned
 from bertkit.model.bert import Bert
 from bertkit.model.fine_tuned import FineTuned, needs_pooler
@@ -190,3 +191,18 @@ def test_a_model_that_has_no_finite_answers_gives_none(tmp_path: Path, tiny: Ber
         refused(run("predict", tmp_path / "broken", "-t", "value"), told, 3)
         refused(run("predict", tmp_path / "broken", tmp_path / "a.txt", "-o", tmp_path / "out.jsonl"), told, 3)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "broken"]
+
+
+def test_answers_are_told_apart_by_the_tokenizer_too(tmp_path: Path, tiny: Bert, tokenizer: Tokenizer):
+    """So that those begun with another are not gone on with."""
+    tokenizer.save(tmp_path)
+    backend = json.loads((tmp_path / "tokenizer.json").read_text())
+    backend["normalizer"]["lowercase"] = not backend["normalizer"]["lowercase"]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(backend))
+    (tmp_path / "tokenizer_config.json").unlink()
+    task = Classify(classes=("a", "b"), max_length=16)
+    model = new_model(tiny, task)
+    same, other = Scorer(model, task, tokenizer), Scorer(model, task, Tokenizer.open(tmp_path))
+    before = same.fingerprint()
+    same.answer([task.example("some text", "here")])
+    assert same.fingerprint() == before != other.fingerprint()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from bertkit.tasks.classify import Classify
 from bertkit.tasks.regress import Regress
 from bertkit.tasks.task import Task
 from bertkit.text.tokenizer import Tokenizer
+from commands import bertkit_command
 
 TEXTS = ["The import statement binds names", ("one text", "and another one"), "我们喜欢学习"]
 CHOICES = [("The import statement", ["binds names", "is a loop", "ends"]), ("A class", ["is a type", "is not"])]
@@ -73,11 +75,8 @@ def test_ours_opens_there(tiny: Bert, tokenizer: Tokenizer, tmp_path: Path, name
     assert all(torch.equal(a, b) for a, b in zip(loaded.model.parameters(), model.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_theirs_opens_here(tokenizer: Tokenizer, tmp_path: Path, name: str):
-    task, their_class, inputs = TASKS[name]
+def saved_by_them(folder: Path, their_class: Any, tokenizer: Tokenizer, labels: list[str], kind: str | None) -> Any:
     torch.manual_seed(7)
-    labels = list(task.labels) or ["LABEL_0"]
     config = BertConfig(
         vocab_size=tokenizer.vocab_size,
         hidden_size=32,
@@ -87,16 +86,54 @@ def test_theirs_opens_here(tokenizer: Tokenizer, tmp_path: Path, name: str):
         initializer_range=0.3,
         id2label=dict(enumerate(labels)),
         label2id={label: number for number, label in enumerate(labels)},
-        problem_type=task.problem_type,
+        problem_type=kind,
     )
     theirs = their_class(config).eval()
-    theirs.save_pretrained(tmp_path / "theirs")
-    tokenizer.save(tmp_path / "theirs")
+    theirs.save_pretrained(folder)
+    tokenizer.save(folder)
+    return theirs
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_theirs_opens_here(tokenizer: Tokenizer, tmp_path: Path, name: str):
+    task, their_class, inputs = TASKS[name]
+    labels = list(task.labels) or ["LABEL_0"]
+    theirs = saved_by_them(tmp_path / "theirs", their_class, tokenizer, labels, task.problem_type)
     model, found, _ = load_fine_tuned(ModelFolder(tmp_path / "theirs"))
     assert type(found) is type(task)
     assert found.labels == task.labels
     scores_agree(model, found, tokenizer, theirs, inputs)
     assert len(bertkit.load(tmp_path / "theirs")(inputs)) == len(inputs)
+
+
+def test_one_label_that_a_text_may_have_or_not_is_no_number(tokenizer: Tokenizer, tmp_path: Path):
+    theirs = saved_by_them(
+        tmp_path / "m", BertForSequenceClassification, tokenizer, ["toxic"], "multi_label_classification"
+    )
+    model, task, _ = load_fine_tuned(ModelFolder(tmp_path / "m"))
+    assert isinstance(task, Classify)
+    scores_agree(model, task, tokenizer, theirs, TEXTS[:1])
+    assert 0 < bertkit.load(tmp_path / "m")(TEXTS[0])["probabilities"]["toxic"] < 1
+
+
+def test_what_cannot_be_answered_rightly_is_refused(tokenizer: Tokenizer, tmp_path: Path):
+    saved_by_them(tmp_path / "m", BertForSequenceClassification, tokenizer, ["a", "b", "c"], "regression")
+    with pytest.raises(ModelFolderError, match="gives 3 numbers for a text"):
+        bertkit.load(tmp_path / "m")
+    saved_by_them(tmp_path / "n", BertForSequenceClassification, tokenizer, ["same", "x", "same"], None)
+    with pytest.raises(ModelFolderError, match="the labels 0 and 2 are both called 'same'"):
+        bertkit.load(tmp_path / "n")
+
+
+def test_labels_without_names_are_measured_by_their_numbers(tokenizer: Tokenizer, tmp_path: Path):
+    saved_by_them(tmp_path / "m", BertForSequenceClassification, tokenizer, ["LABEL_0", "LABEL_1"], None)
+    said = [bertkit.load(tmp_path / "m", threads=1)(text)["label"] for text in ("one", "two")]
+    rows = zip(("one", "two"), (label.removeprefix("LABEL_") for label in said), strict=True)
+    (tmp_path / "a.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    done = bertkit_command("evaluate", tmp_path / "m", tmp_path / "a.csv")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["metrics"]["accuracy"] == 1.0
+    assert "the model calls its labels LABEL_0 and so on: taken for 0 and so on" in done.stderr
 
 
 def test_a_head_that_does_not_fit_is_refused(tiny: Bert, tokenizer: Tokenizer, tmp_path: Path):

@@ -66,6 +66,31 @@ def test_labels_that_are_rare_and_found_worse_are_told():
     assert not any("Rare" in line for line in advice_of(task, examples, right, 1.0))
 
 
+def test_what_was_not_measured_comes_first_where_all_seems_right():
+    examples = labelled(often=40)
+    task = Classify(classes=("often", "rare"))
+    right = [{"label": "often", "probabilities": {"often": 1.0, "rare": 0.0}} for _ in examples]
+    lines = advice_of(task, examples, right, 1.0)
+    assert lines[0].startswith("1 of 2 labels is not in what is measured on, first 'rare': how well it is found is not")
+    assert not any("Nothing was wrong" in line for line in lines)
+    wrong = said_everywhere(examples, "rare")
+    assert any("is not in what is measured on" in line for line in advice_of(task, examples, wrong, 0.0)[1:])
+    assert task.not_measured(labelled(often=1, rare=1)) == ""
+
+
+def test_types_of_entities_and_kinds_of_questions_that_were_not_measured_are_told():
+    tagger = Tag(tags=("O", "B-LOC", "I-LOC", "B-PER", "I-PER"), scheme="IOB2")
+    sentence = TagExample("1", ("Ann", "left"), ("B-PER", "O"))
+    assert tagger.not_measured([sentence]).startswith(
+        "1 of 2 types of entities is not in what is measured on, first 'LOC'"
+    )
+    assert Tag(tags=("A", "B"), scheme="plain").not_measured([TagExample("1", ("a", "b"), ("A", "B"))]) == ""
+    told, untold = (QaExample("1", "1", "Who?", "Ann left.", its) for its in ((Answer("Ann", 0),), ()))
+    assert "No question" in Qa().not_measured([untold])
+    assert "All questions" in Qa(no_answer=True).not_measured([told])
+    assert Qa(no_answer=True).not_measured([told, untold]) == Qa().not_measured([told]) == ""
+
+
 def test_every_task_says_that_it_learned_nothing():
     tagged = [TagExample(str(n), ("Ann", "left"), ("B-PER", "O")) for n in range(12)]
     asked = [QaExample(str(n), str(n), "Who?", "Ann left.", (Answer("Ann", 0),) if n else ()) for n in range(12)]
@@ -101,6 +126,12 @@ def test_what_is_right_for_all_may_be_said_of_all():
     examples = labelled(a=30)
     lines = advice_of(Classify(classes=("a", "b")), examples, said_everywhere(examples, "a"), 1.0)
     assert not any("always the same" in line for line in lines)
+
+
+def test_where_words_alone_tell_all_no_large_model_is_needed():
+    examples = [TextExample(str(n), f"{'ab'[n % 2]}{'ab'[n % 2]} here", None, "ab"[n % 2]) for n in range(30)]
+    right = [{"label": each.right, "probabilities": {each.right: 1.0}} for each in examples]
+    lines = advice_of(Classify.for_examples(examples), examples, right, 1.0)
     assert lines[0].endswith("no model as large as this one is needed.")
 
 

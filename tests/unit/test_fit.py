@@ -165,6 +165,19 @@ def test_the_best_epoch_is_kept_and_patience_ends(english: list[str], tokenizer:
     assert said == ["no better score for 2 epochs: stopped after epoch 4"]
 
 
+def test_with_weighted_classes_the_epoch_that_finds_them_all_is_kept(english: list[str], tokenizer: Tokenizer):
+    examples = sentences(english)
+    plain, weighted = (Classify.for_examples(examples, max_length=24, class_weights=way) for way in (False, True))
+    settings = FitSettings(epochs=3, batch=8, learning_rate=1e-3, patience=1)
+    best = {}
+    for task in (plain, weighted):
+        units = task.encode(examples, tokenizer)
+        scores = iter([(0.9, 0.5), (0.7, 0.6), (0.8, 0.7)])
+        measure = lambda scores=scores: dict(zip(("accuracy", "f1_macro"), next(scores), strict=True))  # noqa: E731
+        best[task] = fit(small(tokenizer, task), task, units, measure, settings, seed=0, pad_id=0).best.number
+    assert best == {plain: 1, weighted: 3}
+
+
 def test_an_equal_score_is_not_a_better_one_to_wait_for(english: list[str], tokenizer: Tokenizer):
     examples = sentences(english)
     task = Classify.for_examples(examples, max_length=24)

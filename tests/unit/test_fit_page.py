@@ -52,7 +52,8 @@ def classified(count: int, wrong: int) -> tuple[Classify, list[TextExample], lis
 
 def fitted(*scores: float) -> Fitted:
     epochs = [
-        Epoch(n, 1 / n, {"accuracy": score, "f1_macro": score, "pearson": score}) for n, score in enumerate(scores, 1)
+        Epoch(n, 1 / n, dict.fromkeys(("accuracy", "f1_macro", "f1_micro", "pearson"), score))
+        for n, score in enumerate(scores, 1)
     ]
     return Fitted(epochs, max(epochs, key=lambda epoch: epoch.metrics["accuracy"]))
 
@@ -251,6 +252,19 @@ def test_a_confusion_matrix_is_a_picture():
     picture = imread(io.BytesIO(draw_confusion(classes, np.eye(6, dtype=np.int64) * 100)))
     assert picture.shape[0] > 300
     assert draw_confusion(classes, np.eye(6, dtype=np.int64)) == draw_confusion(classes, np.eye(6, dtype=np.int64))
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_of_hundreds_of_labels_there_is_a_baseline_too_and_the_pairs_most_confused(several: bool):
+    examples = [TextExample(f"row {n}", f"word{n % 250} here", None, f"label {n % 250}") for n in range(500)]
+    task = Classify.for_examples(examples, multi_label=several)
+    said = [f"label {n % 250 or 1}" for n in range(500)]
+    answers = [{"label": each, "labels": [each], "probabilities": {each: 0.9}} for each in said]
+    facts = findings("m", task, examples, examples, answers, fitted(0.9), seeds=[0.9], settings=FitSettings(), notes=[])
+    assert facts.baselines["the most similar example"]["accuracy"] == 1.0
+    files = report_files(facts)
+    assert set(files) == {"report.html"}, "nobody could read a picture of it"
+    assert several or b"<bdi>label 0</bdi></th><td><bdi>label 1</bdi></td><td>2</td>" in files["report.html"]
 
 
 def test_numbers_are_points_in_a_picture_the_same_for_the_same():

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import typer
@@ -65,6 +67,23 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 
 
+ENDS_ON_SIGTERM = (finetune.finetune, evaluate.evaluate, predict.predict, embed.embed)
+"""As on Ctrl-C. The others have ways of their own to end, or are done at once."""
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[None]:
+    """Systems that stop a command send SIGTERM where a person presses Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():  # elsewhere Python has no signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _guarded(function: Callable[..., None]) -> Callable[..., None]:
     """The command, with every way it can end turned into an exit code; what a user got wrong is one line on stderr,
     without a traceback. Any other exception is a bug of ours and keeps its own."""
@@ -72,7 +91,8 @@ def _guarded(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def run(*arguments: Any, **options: Any) -> None:
         try:
-            function(*arguments, **options)
+            with _stoppable() if function in ENDS_ON_SIGTERM else contextlib.nullcontext():
+                function(*arguments, **options)
             sys.stdout.flush()
         except BertkitError as error:
             _stop(str(error), error.exit_code)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-LABELS_SHOWN = 12
-"""More columns than that are not for a terminal; the JSON has them all."""
+LABELS_SHOWN, LABELS_WRITTEN = 12, 100
+"""More columns than that are not for a terminal, and not for JSON either."""
 
 
 def evaluate(
@@ -93,9 +93,11 @@ def evaluate(
     with saying(notes):
         examples = list(task.read(source, reading, notes))
         if examples and no_answer is None:
-            predictor.scorer.task = task.measured_on(examples)
-            known = [] if task.remarks_on_measuring else task.remarks(examples)
-            notes += [remark for remark in predictor.scorer.task.remarks(examples) if remark not in known]
+            known, names = [] if task.remarks_on_measuring else task.remarks(examples), task.labels
+            task = predictor.scorer.task = task.measured_on(examples)
+            notes += [remark for remark in task.remarks(examples) if remark not in known]
+            if task.labels != names:
+                notes.append(f"the model calls its labels {names[0]} and so on: taken for {task.labels[0]} and so on")
     if not examples:
         raise InputError(f"{source} has no examples")
     task.check(examples)
@@ -104,7 +106,7 @@ def evaluate(
     tell_of_cuts(predictor)
     if not for_people():
         found: dict[str, Any] = {"examples": len(examples), "metrics": metrics}
-        if confusion is not None:
+        if confusion is not None and len(confusion[0]) <= LABELS_WRITTEN:
             found["confusion"] = {"labels": list(confusion[0]), "rows": confusion[1].tolist()}
         emit(found | ({"cut": predictor.scorer.cut} if predictor.scorer.cut else {}))
         return

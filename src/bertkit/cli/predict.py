@@ -158,7 +158,7 @@ def _check(predictor: TaskPredictor, source: str, reading: Reading, out: Path, o
     from bertkit.inference.prediction_files import part_of, refuse
 
     refuse(out, overwrite=overwrite, source=source)
-    if source == "-" or part_of(out).exists():
+    if source == "-" or (part_of(out).exists() and not overwrite):
         return
     task = predictor.scorer.task
     notes: list[str] = []

@@ -41,7 +41,7 @@ class PredictionFile:
             locked(part, f"{part} is being written by another process"),
             explained_write_errors(part, outcome="what is written stays, and the same command goes on from there"),
         ):
-            done, cut = _begun(part, note, identity)
+            done, cut = _begun(part, note, identity, overwrite=overwrite)
             try:
                 with part.open("ab" if done else "wb") as file:
                     if not done:
@@ -92,18 +92,20 @@ def _line(answer: dict[str, Any]) -> bytes:
     return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def _begun(part: Path, note: Path, identity: dict[str, Any]) -> tuple[int, int]:
+def _begun(part: Path, note: Path, identity: dict[str, Any], *, overwrite: bool) -> tuple[int, int]:
     """How many examples of the same work were answered, in whole stretches, and how many of these were not read whole;
-    what comes after them is cut off."""
+    what comes after them is cut off. With `overwrite`, what was begun of other work is begun anew."""
     known = _identity(note)
     if known is None and part.exists() and part.stat().st_size:  # ours has its note before its first line
         raise _of_others(part)
     if known is None or not _has_a_line(part):
         return 0, 0
+    if known != identity and overwrite:
+        return 0, 0
     if known != identity:
         raise InputError(
             f"{part} is of another model or another input",
-            f"Remove {part} and {note} to begin anew, or give another --out.",
+            "Begin anew with --overwrite, or give another --out.",
         )
     done = end = cut = 0
     read = cut_so_far = 0

@@ -50,8 +50,9 @@ class Scorer:
         self.encoder = TextEncoder(model.bert, tokenizer, precision=precision, name=name)
 
     def fingerprint(self) -> str:
-        """Changes with any weight and with anything said of the task."""
+        """Changes with any weight, with the tokenizer, and with anything said of the task."""
         digest = sha256(repr((self.task, self.model.shape)).encode())
+        digest.update(self.tokenizer.backend.to_str().encode())
         for name, tensor in self.model.state_dict().items():
             digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()

@@ -7,7 +7,7 @@ parts opens there, but without them. So does a left-to-right BERT for whole text
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -146,6 +146,16 @@ def _shape(folder: ModelFolder, tensors: Mapping[str, Tensor]) -> HeadShape:
     return HeadShape(reads=reads, outputs=len(tensors["dense.weight"]))
 
 
+def _require_different(folder: ModelFolder, labels: Sequence[str]) -> None:
+    first: dict[str, int] = {}
+    for number, label in enumerate(labels):
+        if (before := first.setdefault(label, number)) != number:
+            raise ModelFolderError(
+                f"{folder.path / 'config.json'}: the labels {before} and {number} are both called {label!r}",
+                "Give each a name of its own in id2label.",
+            )
+
+
 def _task(folder: ModelFolder, shape: HeadShape) -> Task[Any]:
     """As bertkit.json says, or as config.json of others lets know."""
     if "task_facts" in folder.manifest:
@@ -153,10 +163,16 @@ def _task(folder: ModelFolder, shape: HeadShape) -> Task[Any]:
     config, length = folder.raw_config, folder.config.max_length
     named = config.get("id2label") or {}
     labels = [str(named.get(str(number), f"LABEL_{number}")) for number in range(shape.outputs)]
-    if folder.task == "classify" and (config.get("problem_type") == "regression" or shape.outputs == 1):
+    several = config.get("problem_type") == "multi_label_classification"
+    if folder.task == "classify" and (config.get("problem_type") == "regression" or shape.outputs == 1) and not several:
+        if shape.outputs > 1:
+            raise ModelFolderError(
+                f"{folder.path} gives {shape.outputs} numbers for a text", "Only models that give one can be used."
+            )
         return task_called("regress").from_facts({"max_length": length})
+    if folder.task in ("classify", "tag"):
+        _require_different(folder, labels)
     if folder.task == "classify":
-        several = config.get("problem_type") == "multi_label_classification"
         return task_called("classify").from_facts({"classes": labels, "max_length": length, "multi_label": several})
     if folder.task == "tag":
         return task_called("tag").from_facts({"tags": labels, "max_length": length})

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertkit.report.elements import Markup, card, element, table_of, whole_page
-from bertkit.report.fit_pictures import CLASSES_SHOWN, draw_confusion, draw_numbers
+from bertkit.report.fit_pictures import CLASSES_DRAWN, CLASSES_SHOWN, draw_confusion, draw_numbers
 from bertkit.report.fonts import can_be_drawn
 from bertkit.tasks.task import Mistake
 
@@ -65,7 +65,7 @@ class FitFacts:
 def report_files(facts: FitFacts) -> dict[str, bytes]:
     """What a model folder has of it, by name."""
     pictures = {}
-    if facts.confusion is not None:
+    if facts.confusion is not None and len(facts.confusion[0]) <= CLASSES_DRAWN:
         pictures["confusion.png"] = draw_confusion(*facts.confusion)
     if facts.numbers is not None:
         pictures["numbers.png"] = draw_numbers(*facts.numbers)
@@ -196,7 +196,7 @@ def _most_confused(facts: FitFacts) -> Markup:
 
 def _numbered(facts: FitFacts) -> Markup:
     """Which number a label has in the picture, if it has numbers."""
-    if facts.confusion is None or can_be_drawn(facts.confusion[0]):
+    if facts.confusion is None or len(facts.confusion[0]) > CLASSES_DRAWN or can_be_drawn(facts.confusion[0]):
         return Markup()
     words = "No font here has all signs of the labels: in confusion.png they are numbers."
     rows = [[str(number), element("bdi", name)] for number, name in enumerate(facts.confusion[0], 1)]

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from bertkit.report.curves import COLOURS, STYLE
 from bertkit.report.fonts import can_be_drawn, fonts_for, without_glyph_warnings
 
-CLASSES_SHOWN = 20
-"""With their counts; of more, colours alone."""
+CLASSES_SHOWN, CLASSES_DRAWN = 20, 100
+"""With their counts, and with colours alone; a picture of more nobody reads."""
 
 
 def draw_confusion(classes: Sequence[str], matrix: npt.NDArray[np.int64]) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -26,7 +27,9 @@ from bertkit.tasks.tag import Tag
 from bertkit.tasks.task import Task
 
 MOST_CLASSES, MOST_WEIGHTS = 200, 5_000_000
-"""Beyond that the linear model takes longer than the one that it is beside, and gigabytes."""
+"""Beyond that the linear model takes longer than the one that it is beside, and gigabytes; then the training example
+with the most words in common says what it is."""
+NEIGHBOURS_AT_ONCE = 256
 MOST_FITTED = 500_000
 """Of several labels each has a model of its own, and together they see so many examples."""
 Found = dict[str, dict[str, float]]
@@ -65,17 +68,23 @@ def _of_labels(task: Classify, train: Sequence[TextExample], dev: Sequence[TextE
         title, said, learn = "the commonest labels", _commonest_labels(train, len(dev)), _words_to_several
     else:
         title, said, learn = "the commonest label", _commonest(list(map(task.truth, train)), len(dev)), _words_to_labels
-    few = len(task.classes) <= MOST_CLASSES
-    return {title: task.metrics(dev, said), **(_bag_of_words(task, train, dev, learn) if few else {})}
+    always = {title: task.metrics(dev, said)}
+    if len(task.classes) <= MOST_CLASSES:
+        return always | _bag_of_words(task, train, dev, learn)
+    return always | _bag_of_words(task, train, dev, partial(_most_alike, task), "the most similar example")
 
 
 def _bag_of_words(
-    task: Task[Any], train: Sequence[TextExample], dev: Sequence[TextExample], answer: Callable[..., Answers]
+    task: Task[Any],
+    train: Sequence[TextExample],
+    dev: Sequence[TextExample],
+    answer: Callable[..., Answers],
+    title: str = "bag of words",
 ) -> Found:
     train = some(train)
     if not has_words([example.text for example in train]):
         return {}
-    return {"bag of words": task.metrics(dev, answer(train, dev))}
+    return {title: task.metrics(dev, answer(train, dev))}
 
 
 def _commonest(labels: Sequence[str], count: int) -> Answers:
@@ -87,6 +96,17 @@ def _commonest_labels(train: Sequence[TextExample], count: int) -> Answers:
     sets = Counter(tuple(sorted(Classify.truths(example))) for example in train)
     named = [labels for labels, _ in sets.most_common() if labels]
     return [{"labels": list(named[0]) if named else []}] * count
+
+
+def _most_alike(task: Classify, train: Sequence[TextExample], dev: Sequence[TextExample]) -> Answers:
+    """What the training example is that has the most, and the rarest, words in common with it."""
+    seen, unseen = bags(train, dev)
+    found: list[int] = []
+    for start in range(0, len(dev), NEIGHBOURS_AT_ONCE):
+        found += np.asarray((unseen[start : start + NEIGHBOURS_AT_ONCE] @ seen.T).argmax(axis=1)).ravel().tolist()
+    if task.multi_label:
+        return [{"labels": task.truths(train[number])} for number in found]
+    return [{"label": task.truth(train[number])} for number in found]
 
 
 def _words_to_labels(train: Sequence[TextExample], dev: Sequence[TextExample]) -> Answers:

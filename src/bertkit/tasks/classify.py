@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from statistics import fmean
 from typing import Any, ClassVar, Self
@@ -21,15 +21,15 @@ from bertkit.objectives.terms import Term
 from bertkit.tasks.data.labels import as_labels, has_several, labels_of, refuse_other_separators, require_one_label
 from bertkit.tasks.data.texts import TextExample, in_order, read_examples, shown_text
 from bertkit.tasks.scores import classification_scores, multi_label_scores
-from bertkit.tasks.task import Features, Mistake, Reading, TaskBatch, Unit
+from bertkit.tasks.task import Features, Mistake, Reading, TaskBatch, Unit, never_measured
 from bertkit.tasks.text_task import TextTask
 from bertkit.text.tokenizer import Tokenizer
 
 THRESHOLD = 0.5
 RARE_ARE_WORSE, ENOUGH_RARE = 0.1, 5
 """By so much less of them is found, and so many of them are needed to say it."""
-MOST_CONFUSED = 100
-"""A table of more classes than that nobody reads, and of thousands it fills the memory."""
+MOST_CONFUSED = 1000
+"""Of more classes than that the table fills the memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +100,13 @@ class Classify(TextTask):
                         f"{nearest(label, self.classes)} There are: {there}.".strip(),
                     )
 
+    def measured_on(self, examples: Sequence[TextExample]) -> Self:
+        """transformers calls labels that nobody named LABEL_0, LABEL_1 ...: their numbers are meant by them."""
+        numbers = tuple(map(str, range(len(self.classes))))
+        unnamed = self.classes == tuple(f"LABEL_{number}" for number in numbers)
+        there = {label for example in examples for label in as_labels(example.right, self.multi_label)}
+        return replace(self, classes=numbers) if unnamed and there <= set(numbers) else self
+
     def kinds(self, example: TextExample) -> tuple[Hashable, ...]:
         return tuple(as_labels(example.right, self.multi_label))
 
@@ -120,6 +127,11 @@ class Classify(TextTask):
     @property
     def main_metric(self) -> str:
         return "f1_micro" if self.multi_label else "accuracy"
+
+    @property
+    def chosen_by(self) -> str:
+        """Who weighs classes wants the rare ones found, which accuracy hardly shows."""
+        return self.main_metric if self.weights is None else "f1_macro"
 
     def tally(self, example: TextExample, answer: Mapping[str, Any]) -> tuple[float, ...]:
         if not self.multi_label:
@@ -221,6 +233,10 @@ class Classify(TextTask):
             matrix[number_of[self.truth(example)], number_of[answer["label"]]] += 1
         return self.classes, matrix
 
+    def not_measured(self, examples: Sequence[TextExample]) -> str:
+        there = {label for example in examples for label in as_labels(example.right, self.multi_label)}
+        return never_measured("labels", [label for label in self.classes if label not in there], len(self.classes))
+
     def advice(
         self,
         train: Sequence[TextExample],
@@ -256,8 +272,11 @@ class Classify(TextTask):
         return as_labels(example.right, True)
 
     def facts(self) -> dict[str, Any]:
-        return {**asdict(self), "classes": list(self.classes), "weights": None}
+        weights = None if self.weights is None else list(self.weights)
+        return {**asdict(self), "classes": list(self.classes), "weights": weights}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Self:
-        return cls(**{**facts, "classes": tuple(facts["classes"])})
+        weights = facts.get("weights")
+        weights = None if weights is None else tuple(weights)
+        return cls(**{**facts, "classes": tuple(facts["classes"]), "weights": weights})

@@ -154,6 +154,16 @@ class Qa(Task[QaExample]):
     def from_tallies(self, sums: Sequence[float]) -> float:
         return sums[0] / sums[1]
 
+    def not_measured(self, examples: Sequence[QaExample]) -> str:
+        answered = sum(bool(example.answers) for example in examples)
+        if not answered:
+            return "No question that is measured on has an answer: how well answers are found is not known."
+        if self.no_answer and answered == len(examples):
+            return (
+                "All questions that are measured on have an answer: whether it knows of one that has none is unknown."
+            )
+        return ""
+
     @property
     def shape(self) -> HeadShape:
         return HeadShape(reads="tokens", outputs=2)

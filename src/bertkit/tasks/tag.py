@@ -24,7 +24,7 @@ from bertkit.tasks.data.tagged_rows import TEXTS, WORDS, is_chinese, joined, wor
 from bertkit.tasks.data.texts import in_order
 from bertkit.tasks.schemes import IOB2, OUTSIDE, PLAIN, entities, marks_spans, parted
 from bertkit.tasks.tag_scores import span_scores, word_scores
-from bertkit.tasks.task import Features, Mistake, Reading, Task, TaskBatch, Unit
+from bertkit.tasks.task import Features, Mistake, Reading, Task, TaskBatch, Unit, never_measured
 from bertkit.tasks.word_windows import framed_windows, pieces_of_words
 from bertkit.text.tokenizer import Tokenizer
 
@@ -118,6 +118,14 @@ class Tag(Task[TagExample]):
 
     def from_tallies(self, sums: Sequence[float]) -> float:
         return sums[0] / sums[1] if sums[1] else 0.0
+
+    def not_measured(self, examples: Sequence[TagExample]) -> str:
+        """Of spans only their types count: a type may well have no span of several words."""
+        there = {tag for example in examples for tag in example.tags or ()}
+        if self.scheme == PLAIN:
+            return never_measured("tags", [tag for tag in self.tags if tag not in there], len(self.tags))
+        known, found = ({parted(tag)[1] for tag in tags if tag != OUTSIDE} for tags in (self.tags, there))
+        return never_measured("types of entities", sorted(known - found), len(known))
 
     @property
     def shape(self) -> HeadShape:

@@ -162,7 +162,12 @@ class Task(ABC, Generic[E]):
     @property
     @abstractmethod
     def main_metric(self) -> str:
-        """By which the best epoch and the best seed are chosen; higher is better."""
+        """What is told of a model first, with an interval; higher is better."""
+
+    @property
+    def chosen_by(self) -> str:
+        """By which metric the best epoch and the best seed are chosen; higher is better."""
+        return self.main_metric
 
     def tally(self, example: E, answer: Mapping[str, Any]) -> tuple[float, ...]:
         """Numbers of which the sums over all examples decide the main metric."""
@@ -242,6 +247,10 @@ class Task(ABC, Generic[E]):
         """Of a task with numbers: those that are right, and those that were said."""
         return None
 
+    def not_measured(self, examples: Sequence[E]) -> str:  # noqa: ARG002
+        """What of the task the examples to measure on do not show, in a sentence; nothing if they show all of it."""
+        return ""
+
     def advice(
         self,
         train: Sequence[E],  # noqa: ARG002
@@ -299,6 +308,20 @@ class Task(ABC, Generic[E]):
 
     def terms(self, model: FineTuned, batch: TaskBatch) -> dict[str, Term]:
         return {"task": self.term(model, batch)}
+
+
+def never_measured(what: str, missing: Sequence[str], of: int) -> str:
+    """
+    >>> never_measured("labels", ["odd", "rare"], 9)
+    "2 of 9 labels are not in what is measured on, first 'odd': how well they are found is not known. Give --dev."
+    """
+    if not missing:
+        return ""
+    are, they = ("is", "it is") if len(missing) == 1 else ("are", "they are")
+    return (
+        f"{len(missing):,} of {of:,} {what} {are} not in what is measured on, first {missing[0]!r}: how well {they}"
+        f" found is not known. Give --dev."
+    )
 
 
 def _option(name: str) -> str:

@@ -32,13 +32,18 @@ def advice(
     """Lines of text, the most important first."""
     lines = []
     failed = _failed(task, dev, answers, mistakes, baselines, fitted)
-    if failed:
+    unknown = task.not_measured(dev)
+    if unknown and not mistakes:  # what looks perfect may be so for the rest alone
+        lines.append(unknown)
+    elif failed:
         nothing_wrong = "Nothing was wrong, so no model as large as this one is needed."
         lines.append(f"{failed} {_remedy(fitted, settings) if mistakes else nothing_wrong}")
     elif fitted.best.number == len(fitted.epochs) and len(fitted.epochs) > 1:
         lines.append(f"The last epoch was the best: try --epochs {2 * settings.epochs}.")
     elif fitted.best.number == 1 and len(fitted.epochs) > 1:
         lines.append(f"The first epoch was the best: try --learning-rate {settings.learning_rate / 2:.2g}.")
+    if unknown and mistakes:
+        lines.append(unknown)
     if len(seeds) == 1 and len(dev) < 5000:
         lines.append(
             "On so few examples scores vary from seed to seed: --seeds 5 says by how much, and keeps the best."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -104,12 +105,25 @@ def _held_out(
         several = any(len(task.kinds(example) or ()) > 1 for example in examples)
         missing = len(task.labels) - len({kind for example in dev for kind in task.kinds(example) or ()})
         how = f", each label with {'about ' if several else ''}its share"
+        if uneven := _too_few(task, examples, dev, request.dev_share):
+            how = f", labels by their share where equal texts allow it, which stay on one side: {uneven}"
         if missing:
             how = f", labels by their share: {missing:,} of {len(task.labels):,} are too rare to have one"
     if not by_family and len({alike(task.content(example)) for example in examples}) < len(examples):
         how += ", what is there twice on one side"
     notes.append(f"no --dev: {len(dev):,} of {len(examples):,} examples are held out{how}")
     return train, dev
+
+
+def _too_few(task: Task[Any], examples: Sequence[Any], dev: Sequence[Any], share: float) -> str:
+    """Of which label by far too few are held out, if there is one."""
+    everywhere, held_out = (
+        Counter(kind for example in its for kind in task.kinds(example) or ()) for its in (examples, dev)
+    )
+    for kind, count in everywhere.most_common():
+        if held_out[kind] >= 1 and held_out[kind] + 1 < share * count / 2:
+            return f"of {kind!r} {held_out[kind]:,} of {count:,}"
+    return ""
 
 
 def not_understood(examples: Examples, encoded: Sequence[Unit], tokenizer: Tokenizer) -> Iterator[str]:

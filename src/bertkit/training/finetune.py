@@ -68,6 +68,7 @@ def finetune(
     watcher.began(examples)
     job = make_job(request, folder, machine, examples)
     notes.add(job.not_understood())
+    notes.add(job.never_learn())
     scores, kept, before = _best_of_seeds(job, watcher, notes)
 
     def save(files: Mapping[str, bytes]) -> None:
@@ -143,6 +144,9 @@ def _best_of_seeds(
     """The score of each seed, the best of their models, and what the first had before training, if it can answer then.
     A seed that diverges is left out, unless all do."""
     request, main = job.request, job.task.main_metric
+    if (chosen_by := job.task.chosen_by) != main:
+        which = "epoch and seed" if request.seeds > 1 else "epoch"
+        notes.add([f"the best {which} will be that with the highest {chosen_by.replace('_', ' ')}"])
     scores: list[float] = []
     kept: _Kept | None = None
     before: dict[str, float] | None = None
@@ -161,10 +165,9 @@ def _best_of_seeds(
             if request.seeds > 1:
                 notes.add([f"seed {number + 1} of {request.seeds} is left out: {problem.problem}"])
             continue
-        score = fitted.best.metrics[main]
-        if not scores or score > max(scores):
+        if kept is None or fitted.best.metrics[chosen_by] > kept.fitted.best.metrics[chosen_by]:
             kept = _Kept(seed, model, fitted)
-        scores.append(score)
+        scores.append(fitted.best.metrics[main])
     if kept is None:
         raise diverged or TrainingError("there was no seed")
     if request.seeds > 1:

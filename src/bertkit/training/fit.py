@@ -190,7 +190,7 @@ def _measured(measure: Callable[[], dict[str, float]], number: int) -> dict[str,
 
 def _rank(epoch: Epoch, task: Task[Any]) -> tuple[float, float]:
     """By the score; of equal ones, the one that has learned more counts."""
-    return epoch.metrics[task.main_metric], -epoch.loss
+    return epoch.metrics[task.chosen_by], -epoch.loss
 
 
 class _Fitting:

@@ -22,6 +22,7 @@ from bertkit.tasks.task import Task, Unit
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.training.examples import Examples, FinetuneRequest, not_understood
 from bertkit.training.fit import FitSettings, Fitted, FitWatcher, fit
+from bertkit.training.transfer import never_learn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,11 @@ class FitJob:
 
     def not_understood(self) -> Iterator[str]:
         return not_understood(self.examples, [*self.train, *self.dev], self.tokenizer)
+
+    def never_learn(self) -> Iterator[str]:
+        return never_learn(
+            self.settings.transfer, self.folder.config.blocks, self.settings.epochs, has_head=self.task.has_head
+        )
 
     def new_model(self, seed: int) -> FineTuned:
         return new_model(self.folder, self.task, self.request, seed).to(self.device)

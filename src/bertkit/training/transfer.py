@@ -93,6 +93,14 @@ def prepare(model: FineTuned, transfer: Transfer) -> None:
         add_lora(model, transfer.lora)
 
 
+def never_learn(transfer: Transfer, layers: int, epochs: int, *, has_head: bool) -> Iterator[str]:
+    """What a user should be told of layers that gradual unfreezing does not come to in so many epochs."""
+    reached = epochs - has_head
+    if transfer.gradual and reached <= layers:
+        last = f"the last {reached} of {layers} layers learn" if reached else "the head learns"
+        yield f"with --gradual and --epochs {epochs} only {last}; --epochs {layers + 1 + has_head} comes to all"
+
+
 def unfreeze(model: FineTuned, epoch: int) -> None:
     """What learns in an epoch of gradual unfreezing: the head in the first, or the last layer where there is no head,
     then a layer more in each."""
