@@ -71,6 +71,7 @@ def read_table(
         known={*usual, *(name.strip().lower() for name in column_names)},
         may_be_texts=not reading.labelled if may_be_texts is None else may_be_texts,
         on_read=reading.on_read,
+        notes=notes,
     )
     if reading.labelled and not uses_ids and (column := id_column(table.columns)) and column not in column_names:
         table.note_repeated(column, notes)
