@@ -238,6 +238,10 @@ def test_predictions_for_wrong_input_leave_nothing(
     [
         ("classify", "a.csv", "text\na\n \n", "a.csv, line 3: 'text' is empty"),
         ("classify", "a.txt", "a\n\nb\n", "a.txt, line 2: no text on it"),
+        ("classify", "a.json", squad(asked()), "a.json is in SQuAD's format, questions about passages"),
+        ("classify", "a.json", json.dumps(json.loads(squad(asked())), indent=1), "a.json is in SQuAD's format"),
+        ("tag", "a.json", squad(asked()), "It is made for qa."),
+        ("regress", "a.json", '{"n": 1, "data": [{"text": "a"}]}', "with 1 others in its 'data', not a JSON object a"),
         ("pair", "a.txt", "a\nb\n", "a.txt, line 1: the model reads two texts at once, and there is one"),
         ("tag", "a.jsonl", '{"words": ["a"]}\n{"words": []}\n', "a.jsonl, line 2: 'words' has no words"),
         ("qa", "a.jsonl", '{"question": "a", "context": ""}\n', "a.jsonl, line 1: the context is empty"),
@@ -264,6 +268,26 @@ def test_what_comes_on_standard_input_and_is_no_plain_text_is_not_answered(
     done = CliRunner().invoke(app, ["predict", str(models / task), "--threads", "1"], input=content)
     refused(done, "standard input, line 1", told)
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ((), "Say that it is a table: --format csv --delimiter tab."),
+        (("--format", "jsonl"), "not valid JSON"),
+        (("--format", "csv", "--delimiter", "tab"), ""),
+        (("--format", "tsv"), "quotes are text, as --format tsv says, and seem to be around cells"),
+    ],
+)
+def test_quotes_in_what_comes_on_standard_input_are_what_is_said(
+    monkeypatch: pytest.MonkeyPatch, models: Path, options: tuple[str, ...], told: str
+):
+    monkeypatch.setattr("bertkit.corpus.reading.decompress._Stdin.ahead", b"")
+    content = '"text"\t"label"\n"good\tvalue"\t"x"\n"two\nlines"\t"y"\n'
+    done = CliRunner().invoke(app, ["predict", str(models / "classify"), "--threads", "1", *options], input=content)
+    assert told in done.stderr
+    assert done.exit_code == (0 if "csv" in options else 3), done.output
+    assert len(done.stdout.splitlines()) == (2 if "csv" in options else 0)
 
 
 def test_input_that_turns_out_wrong_while_answers_are_written_leaves_nothing(tmp_path: Path):

@@ -65,3 +65,40 @@ def test_who_says_what_is_between_columns_is_believed(tmp_path: Path):
 def test_an_unknown_delimiter_is_refused(tmp_path: Path):
     with pytest.raises(UsageError, match="It can be comma"):
         Table(write(tmp_path, "text,label\ngood,pos\n"), delimiter="colon or so")
+
+
+@pytest.mark.parametrize("first", ["sep=;", "SEP=;", '"sep=;"'])
+@pytest.mark.parametrize("delimiter", [None, "semicolon"])
+def test_a_first_line_that_names_the_delimiter_is_believed_and_is_no_row(
+    tmp_path: Path, first: str, delimiter: str | None
+):
+    notes: list[str] = []
+    content = f"\ufeff{first}\r\ntext;label\r\n" + 'yes, so;1\r\n"a; b";0\r\n' * 6
+    table = Table(write(tmp_path, content), delimiter=delimiter, notes=notes)
+    rows = list(table)
+    assert table.columns == ["text", "label"]
+    assert [row.values["text"] for row in rows[:2]] == ["yes, so", "a; b"]
+    assert rows[0].place.endswith("line 3")
+    assert len(notes) == 1
+    assert "a.csv: the first line, " in notes[0]
+    assert "says what is between the columns, and is no row" in notes[0]
+
+
+def test_who_says_another_delimiter_than_the_first_line_is_believed(tmp_path: Path):
+    notes: list[str] = []
+    table = Table(write(tmp_path, "sep=;\ntext,label\na;b,1\n"), delimiter="comma", notes=notes)
+    assert [row.values for row in table] == [{"text": "a;b", "label": "1"}]
+    assert "it is 'comma', as you say" in notes[0]
+
+
+@pytest.mark.parametrize(("sign", "delimiter"), [("\t", "\t"), (",", ","), ("|", "|")])
+def test_a_first_line_may_name_any_delimiter(tmp_path: Path, sign: str, delimiter: str):
+    content = f"sep={sign}\n1{delimiter}a b\n0{delimiter}c d\n"
+    table = Table(write(tmp_path, content))
+    assert not table.header
+    assert [row.values["2"] for row in table] == ["a b", "c d"]
+
+
+def test_a_bad_row_below_such_a_line_has_its_own_number(tmp_path: Path):
+    with pytest.raises(InputError, match="line 4: 3 columns, and the header has 2"):
+        list(Table(write(tmp_path, "sep=;\ntext;label\na;1\nb;0;7\n")))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bertkit.errors import InputError
 from bertkit.tasks.classify import Classify
 from bertkit.tasks.data.texts import TextExample
+from bertkit.tasks.task import Reading
 
 
 def labelled(*labels: str | tuple[str, ...]) -> list[TextExample]:
@@ -62,3 +65,22 @@ def test_texts_that_have_one_label_each_where_there_may_be_several_are_said():
     for labels in (("a", "a|b"), (("a", "b"), ())):
         examples = labelled(*labels)
         assert Classify.for_examples(examples, multi_label=True).remarks(examples) == []
+
+
+@pytest.mark.parametrize("spelling", ["NaN", "nan", "null", "NULL", "None", "N/A", "NA", "#N/A"])
+def test_a_label_that_may_stand_for_none_is_kept_and_said(tmp_path: Path, spelling: str):
+    path = tmp_path / "a.csv"
+    path.write_text(f"text,label\na,x\nb,{spelling}\nc,y\nd,{spelling}\n")
+    notes: list[str] = []
+    examples = list(Classify.read(str(path), Reading(), notes))
+    assert Classify.for_examples(examples).classes == tuple(sorted({"x", "y", spelling}))
+    told = f"{path}: 2 rows have the label {spelling!r}, first in line 3, and it counts as a label like others"
+    assert any(note.startswith(told) and note.endswith("remove these rows") for note in notes)
+
+
+def test_of_usual_labels_nothing_is_said(tmp_path: Path):
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\na,none\nb,Nan\nc,0\nd,na\n")
+    notes: list[str] = []
+    list(Classify.read(str(path), Reading(names={"text": "text", "label": "label"}), notes))
+    assert notes == []

@@ -30,6 +30,7 @@ from bertkit.corpus.reading.readers import (
     read_texts,
     records,
 )
+from bertkit.corpus.reading.types import decoded
 from bertkit.errors import InputError, UsageError
 
 COMPRESS = {
@@ -290,3 +291,27 @@ def test_standard_input_is_read_compressed_or_not(compression):
     content = COMPRESS[compression]("one\r\n二\n".encode())
     done = subprocess.run([sys.executable, "-c", code], input=content, capture_output=True, check=True)
     assert done.stdout.decode() == "one|二\n"
+
+
+@pytest.mark.parametrize(
+    ("raw", "encoding"),
+    [
+        ("un café noir", "windows-1252"),
+        ("“quoted” – and 5 €", "windows-1252"),
+        ("naïveté, déjà vu", "windows-1252"),
+        ("这部电影真的很好看", "gb18030"),
+        ("it is 好, they say", "gb18030"),
+        ("我 like 你", "gb18030"),
+    ],
+)
+def test_the_encoding_that_is_offered_is_the_one_that_the_bytes_look_like(raw: str, encoding: str):
+    problem = decoded(1, raw.encode(encoding))
+    assert isinstance(problem, Problem)
+    assert f"--encoding {encoding}" in problem.remedy
+    assert f"iconv -f {encoding.upper()}" in problem.remedy
+
+
+def test_bytes_that_windows_does_not_have_are_offered_as_latin():
+    problem = decoded(1, b"a\x81b\xe9c")
+    assert isinstance(problem, Problem)
+    assert "--encoding iso-8859-1" in problem.remedy

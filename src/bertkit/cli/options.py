@@ -30,7 +30,7 @@ IgnoreKeys = Annotated[
     typer.Option("--ignore-config-key", metavar="KEY", help="A key of config.json that does not matter. Repeatable."),
 ]
 Format = Annotated[str | None, typer.Option("--format", help="text, jsonl, csv, tsv or parquet. [by the file's name]")]
-Encoding = Annotated[str, typer.Option(help="Of text without a byte-order mark: gb18030, latin-1, ...")]
+Encoding = Annotated[str, typer.Option(help="Of text without a byte-order mark: gb18030, windows-1252, ...")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is already there.")]
 
 

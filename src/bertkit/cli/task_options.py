@@ -12,7 +12,11 @@ Delimiter = Annotated[
 Columns = Annotated[str | None, typer.Option(help="Names for the columns of a table without a header, as a,b,c.")]
 TaskFormat = Annotated[
     str | None,
-    typer.Option("--format", help="csv, tsv, jsonl, parquet, conll, json (SQuAD) or text. [by the file's name]"),
+    typer.Option(
+        "--format",
+        help="csv (quotes are quoting), tsv (quotes are text), jsonl (also SQuAD's JSON), parquet, conll or text."
+        " [by the file's name; of a table with tabs, what quotes are is known by its content]",
+    ),
 ]
 Long = Annotated[
     str | None,

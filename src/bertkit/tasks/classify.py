@@ -18,7 +18,14 @@ from torch import Tensor
 from bertkit.errors import InputError, nearest, shortened
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.labels import as_labels, has_several, labels_of, refuse_other_separators, require_one_label
+from bertkit.tasks.data.labels import (
+    SeenMissing,
+    as_labels,
+    has_several,
+    labels_of,
+    refuse_other_separators,
+    require_one_label,
+)
 from bertkit.tasks.data.texts import TextExample, in_order, read_examples, shown_text
 from bertkit.tasks.scores import classification_scores, multi_label_scores
 from bertkit.tasks.task import Features, Mistake, Reading, TaskBatch, Unit, never_measured
@@ -56,10 +63,13 @@ class Classify(TextTask):
     @classmethod
     def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[TextExample]:
         by_case: dict[str, set[str]] = {}
+        missing = SeenMissing()
         for example in read_examples(path, reading, notes, "label", labels_of):
             for label in as_labels(example.right or (), False):
                 by_case.setdefault(label.lower(), set()).add(label)
+                missing.see(label, example.place)
             yield example
+        notes.extend(missing.notes(path))
         alike = islice((sorted(labels) for labels in by_case.values() if len(labels) > 1), 3)
         shown = (" and ".join(map(repr, labels)) for labels in alike)
         notes.extend(f"{path}: {labels} differ only in case, and count as different labels" for labels in shown)

@@ -7,6 +7,7 @@ encoding a byte 0xff is left, which no UTF-8 has: the record around it is found 
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
 
 from bertkit.corpus.reading.decompress import ByteStream, DamageError
@@ -21,6 +22,9 @@ MARKS = {  # the longer first: UTF-32's begins with UTF-16's
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 BAD = b"\xff"
+NEAR = 1000
+LONGEST_WESTERN_RUN = 4
+_NOT_ASCII = re.compile(rb"[\x80-\xff]+")
 
 
 def _mark_bad(problem: UnicodeError) -> tuple[str | bytes, int]:
@@ -90,6 +94,24 @@ def has_few_nuls(head: bytes) -> bool:
 def _western_or_spaced(text: str) -> bool:
     """Real text has ASCII in it: spaces, digits, line ends. In bytes paired the wrong way round there is little."""
     return sum(character.isascii() for character in text) > 0.005 * len(text)
+
+
+def likely_encoding(raw: bytes, at: int) -> str:
+    """What text may be in whose byte `at` is no UTF-8. Western writing has letters here and there that are not ASCII;
+    Chinese has many together, of two bytes each.
+
+    >>> likely_encoding("café - “so”".encode("cp1252"), 3), likely_encoding("真的很好".encode("gb18030"), 0)
+    ('windows-1252', 'gb18030')
+    """
+    near = raw[max(0, at - NEAR) : at + NEAR]
+    runs = [len(run) for run in _NOT_ASCII.findall(near)]
+    if max(runs) >= LONGEST_WESTERN_RUN or all(length % 2 == 0 for length in runs):
+        return "gb18030"
+    try:
+        near.decode("cp1252")
+    except UnicodeDecodeError:
+        return "iso-8859-1"
+    return "windows-1252"
 
 
 def as_utf8(stream: ByteStream, encoding: str) -> tuple[ByteStream, str]:

@@ -2,13 +2,14 @@
 
 Rows are parsed where the stream is cut, because only a parser knows where a quoted field ends. A row whose quotes do
 not come out right is a Problem at its first line, and reading goes on with the line after that one. In TSV, as people
-publish it, quote characters are text.
+publish it, quote characters are text, unless who reads it knows better.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from bertkit.corpus.reading.blocks import Cut
@@ -101,6 +102,21 @@ class _Feed:
         self.ended = self.ended and not again
 
 
+class Dialect(NamedTuple):
+    """How a table is written."""
+
+    delimiter: str
+    quoted: bool = True
+    """Whether quote characters around a cell are no part of it."""
+    skipped_lines: int = 0
+    """At the beginning, before the header."""
+
+    def reader(self, lines: Iterable[str], *, strict: bool = False) -> Iterator[list[str]]:
+        if self.quoted:
+            return csv.reader(lines, delimiter=self.delimiter, strict=strict)
+        return csv.reader(lines, delimiter=self.delimiter, quoting=csv.QUOTE_NONE, strict=strict)
+
+
 class Cells(NamedTuple):
     """A row as it is, under the header of its table."""
 
@@ -115,7 +131,7 @@ def table_rows(cuts: Iterator[Cut], tabs: bool, encoding: str, options: ReadOpti
     found: list[Record | Problem] = []
     first_line = 1
     cuts_done, size_done = 1, 0
-    for row in _rows(feed, "\t" if tabs else ",", encoding, options, [options.field]):
+    for row in _rows(feed, Dialect("\t", quoted=False) if tabs else Dialect(","), encoding, options, [options.field]):
         line = row.line or feed.first_line
         first_line = first_line if found else line
         found.append(row if isinstance(row, Problem) else Record(line, row.cells[row.header.index(options.field)]))
@@ -127,31 +143,28 @@ def table_rows(cuts: Iterator[Cut], tabs: bool, encoding: str, options: ReadOpti
 
 
 def table_cells(
-    cuts: Iterator[Cut], delimiter: str, encoding: str, options: ReadOptions, header: list[str] | None = None
+    cuts: Iterator[Cut], dialect: Dialect, encoding: str, options: ReadOptions, header: list[str] | None = None
 ) -> Iterator[Cells | Problem]:
     """Every row with all its cells. A table without a header is read with the one given."""
-    yield from _rows(_Feed(cuts, options.max_record_bytes + 1), delimiter, encoding, options, [], header)
+    feed = _Feed(cuts, options.max_record_bytes + 1)
+    for _ in islice(feed, dialect.skipped_lines):
+        feed.release()
+    yield from _rows(feed, dialect, encoding, options, [], header)
 
 
 def _rows(
     feed: _Feed,
-    delimiter: str,
+    dialect: Dialect,
     encoding: str,
     options: ReadOptions,
     wanted: list[str],
     header: list[str] | None = None,
 ) -> Iterator[Cells | Problem]:
     csv.field_size_limit(max(csv.field_size_limit(), options.max_record_bytes + 1))
-    tabs = delimiter == "\t"
     while not feed.ended:
-        reader = (
-            csv.reader(feed, delimiter="\t", quoting=csv.QUOTE_NONE)
-            if tabs
-            else csv.reader(feed, delimiter=delimiter, strict=True)
-        )
         bad: Problem | None = None
         try:
-            for cells in reader:
+            for cells in dialect.reader(feed, strict=True):
                 if not any(cells) and (not cells or not header):
                     pass  # a blank line, most often the last
                 elif not header:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, islice, pairwise
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -19,10 +18,11 @@ from bertkit.corpus.reading.encoding import as_utf8
 from bertkit.corpus.reading.readers import Problem, ReadOptions, Source, find_sources, place
 from bertkit.corpus.reading.types import decoded
 from bertkit.errors import InputError, UsageError, shortened
+from bertkit.tasks.data.beginnings import beginning_of
 from bertkit.tasks.data.columns import require_parts
 from bertkit.tasks.data.delimiters import delimiter_called
 from bertkit.tasks.data.plain_text import first_line, refuse_header, refuse_json
-from bertkit.tasks.data.rows import beginning_of, unreadable
+from bertkit.tasks.data.rows import unreadable
 from bertkit.tasks.data.tagged_rows import TAGS, TEXTS, WORDS, record_sentences, split_words
 from bertkit.tasks.data.texts import read_table
 from bertkit.tasks.schemes import IOB1, IOB2, PLAIN, is_broken, recognise, to_iob2
@@ -97,7 +97,7 @@ def _sentences(
         return place(source, sentence.places[word or 0])
 
     if source.format in ("jsonl", "csv", "parquet") or _is_table(source, reading):
-        table = read_table(path, replace(reading, file_format=source.format), notes, NAMES, may_be_texts=True)
+        table = read_table(path, reading, notes, NAMES, may_be_texts=True)
         records = record_sentences(table, reading, notes)
         return (Sentence(words, tags, its_place) for its_place, words, tags in records), where
     beginning = first_line(source, reading)
@@ -154,7 +154,7 @@ def _is_table(source: Source, reading: Reading) -> bool:
     rows = [line.removesuffix("\r").split(delimiter) for line in first]
     if len(rows) < 2 or not all(line.strip() for line in first) or any(map(_TAG.fullmatch, rows[0])):
         return False
-    header = [cell.strip().lower() for cell in rows[0]]
+    header = [cell.strip().strip('"').lower() for cell in rows[0]]
     named = {name.lower() for name in reading.column_names}
     known = [number for number, cell in enumerate(header) if cell in NAMES]
     if named & set(header) or len(known) == len(header):

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from bertkit.corpus.reading.readers import Source, place
 from bertkit.errors import InputError, shortened
+from bertkit.tasks.data.beginnings import beginning_of
 from bertkit.tasks.data.delimiters import DELIMITERS
 from bertkit.tasks.data.ids import NUMBERED
-from bertkit.tasks.data.rows import are_names, beginning_of, looks_like_data
+from bertkit.tasks.data.rows import are_names, looks_like_data
 from bertkit.tasks.task import Reading
 
 MOST_WORDS = 3
@@ -52,7 +53,8 @@ def refuse_header(line: FirstLine, reading: Reading, usual: Collection[str]) -> 
         like_names = all(part == part.strip() and len(part.split()) <= MOST_WORDS for part in parts)
         has_named = len(cells) > 1 and like_names and not named.isdisjoint(map(str.lower, cells))
         if (has_named and not looks_like_data(cells)) or are_names(cells, known):
-            said = {"comma": "csv", "tab": "tsv"}.get(name, f"csv --delimiter {name}")
+            plain = {"comma": "csv", **({} if '"' in line.text else {"tab": "tsv"})}
+            said = plain.get(name, f"csv --delimiter {name}")
             raise InputError(
                 f"{line.place}: these are names of columns, {shortened(line.text)}",
                 f"Say that it is a table: --format {said}. If it is a text: --format text.",

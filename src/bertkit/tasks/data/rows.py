@@ -13,15 +13,19 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from bertkit.corpus.reading.blocks import cut_text
-from bertkit.corpus.reading.decompress import ByteStream, decompressed, open_bytes, peek_stdin
-from bertkit.corpus.reading.encoding import HEAD, as_utf8
+from bertkit.corpus.reading.decompress import open_bytes
+from bertkit.corpus.reading.encoding import as_utf8
 from bertkit.corpus.reading.readers import STDIN, NotText, Problem, ReadOptions, Source, cut_blocks, find_sources, place
 from bertkit.corpus.reading.records import json_object
-from bertkit.corpus.reading.tables import table_cells
+from bertkit.corpus.reading.tables import Dialect, table_cells
 from bertkit.corpus.reading.types import decoded
 from bertkit.errors import InputError, UsageError, shortened
-from bertkit.tasks.data.delimiters import DELIMITERS, another_delimiter, delimiter_called
+from bertkit.tasks.data.beginnings import beginning_of, has_paragraphs
+from bertkit.tasks.data.delimiters import DELIMITERS, another_delimiter
+from bertkit.tasks.data.dialects import LOOK_AT, find_writing
 from bertkit.tasks.data.ids import SeenIds
+from bertkit.tasks.data.parquet import class_names, opened
+from bertkit.tasks.data.quoting import QuotesLeft
 
 TABLES = ("csv", "tsv")
 ROWS_TO_KNOW_A_HEADER = 200
@@ -50,13 +54,17 @@ class Table:
         known: Collection[str] = (),
         may_be_texts: bool = False,
         on_read: Callable[[int], None] = lambda _: None,
+        notes: list[str] | None = None,
     ) -> None:
         """`columns` names those of a table that has no header; `known` are names that a header is known by, in lower
-        case. Where one column `may_be_texts`, its first line is a header only if it is known."""
+        case. Where one column `may_be_texts`, its first line is a header only if it is known. How the file is taken to
+        be written goes into `notes`."""
         self.options = ReadOptions(encoding=encoding, documents="line")
         self.source = _source(path, file_format, encoding)
-        self.delimiter = delimiter_called(delimiter) if delimiter else "\t" if self.source.format == "tsv" else ","
-        self.delimiter_is_said = delimiter is not None
+        self.file_format, self.delimiter = file_format, delimiter
+        self.notes = [] if notes is None else notes
+        self.class_names: dict[str, list[str]] = {}
+        """For a column whose numbers are classes, their names, if the file has them."""
         self.given, self.known, self.on_read = list(columns or []), known, on_read
         self.may_be_texts = may_be_texts
         self.header = True
@@ -66,6 +74,8 @@ class Table:
         first = list(islice(self._rows, ROWS_TO_KNOW_KEYS if self.source.format == "jsonl" else 1))
         if not first:
             raise InputError(f"{self.source.name} has no rows", "It needs a header and at least one row.")
+        if self.source.format == "jsonl" and len(first) == 1:
+            _refuse_one_for_all(self.source, first[0].values)
         self.columns = list(dict.fromkeys(name for row in first for name in row.values))
         self._rows = chain(first, self._rows)
 
@@ -96,23 +106,30 @@ class Table:
             open_bytes(self.source.path, self.source.compression, self.on_read), self.options.encoding
         )
         names = self.given or None
-        start = stream.peek(2**20).decode("utf-8", "replace")
-        beginning = _first_rows(start, self.delimiter)
+        raw = stream.peek(LOOK_AT)
+        writing = find_writing(raw, self.source.format, self.file_format, self.delimiter)
+        self.notes.extend(f"{self.source.name}: {note}" for note in writing.notes)
+        start = raw.decode("utf-8", "replace")
+        beginning = _first_rows(start, writing.dialect)
         cells = beginning[0] if beginning else []
         if names is not None:
             self._refuse_second_names(cells)
         else:
-            self._refuse_one_column(cells)
+            self._refuse_one_column(cells, writing.dialect.delimiter)
             self.first_line = cells
             is_data = looks_like_data(cells, beginning[1:]) and not are_names(cells, self.known)
             if is_data or self._is_one_text(cells):
                 names, self.header = [str(number) for number in range(1, len(cells) + 1)], False
-        if len(cells) > 1:
-            self._refuse_doubtful_comma(start)
-        for row in table_cells(cut_text(stream, "line", self.options), self.delimiter, encoding, self.options, names):
+        if len(cells) > 1 and not writing.delimiter_is_said:
+            self._refuse_doubtful_comma(start, writing.dialect.delimiter)
+        left = QuotesLeft()
+        for row in table_cells(cut_text(stream, "line", self.options), writing.dialect, encoding, self.options, names):
             if isinstance(row, Problem):
-                raise self._error(row)
+                raise self._error(writing.with_remedy(row))
+            left.see(row)
             yield Row(place(self.source, row.line), dict(zip(row.header, row.cells, strict=True)))
+        if not writing.dialect.quoted and not writing.quoting_is_said:
+            self.notes.extend(f"{self.source.name}: {note}" for note in left.notes())
 
     def _is_one_text(self, cells: Sequence[str]) -> bool:
         return self.may_be_texts and len(cells) == 1 and cells[0].strip().lower() not in self.known
@@ -127,21 +144,19 @@ class Table:
                 "Leave --columns out, or remove the line.",
             )
 
-    def _refuse_one_column(self, cells: list[str]) -> None:
+    def _refuse_one_column(self, cells: list[str], delimiter: str) -> None:
         if len(cells) != 1:
             return
         for name, character in DELIMITERS.items():
-            if character != self.delimiter and character in cells[0]:
+            if character != delimiter and character in cells[0]:
                 one = " If it is one text: --columns text." if self.may_be_texts else ""
                 raise InputError(
                     f"{self.source.name}: the first line is one column, {cells[0][:60]!r}, with a {name} in it",
                     f"Perhaps that separates the columns: --delimiter {name}.{one}",
                 )
 
-    def _refuse_doubtful_comma(self, start: str) -> None:
-        if self.delimiter_is_said or self.delimiter != ",":
-            return
-        if name := another_delimiter(start, self.delimiter):
+    def _refuse_doubtful_comma(self, start: str, delimiter: str) -> None:
+        if delimiter == "," and (name := another_delimiter(start, delimiter)):
             first = start.lstrip().partition("\n")[0].rstrip()
             raise InputError(
                 f"{self.source.name}: the first line, {shortened(first)}, has commas and as many {name}s as each of the"
@@ -150,6 +165,8 @@ class Table:
             )
 
     def _json_lines(self) -> Iterator[Row]:
+        if has_paragraphs(beginning_of(self.source, self.options.encoding)):
+            raise _squad(self.source)
         for block in cut_blocks(self.source, 0, self.options, self.on_read):
             if isinstance(block.payload, list):
                 raise self._error(next(problem for problem in block.payload if isinstance(problem, Problem)))
@@ -163,26 +180,14 @@ class Table:
                 yield Row(place(self.source, line), value)
 
     def _parquet(self) -> Iterator[Row]:
-        try:
-            import pyarrow
-            from pyarrow import parquet
-        except ImportError:
-            raise InputError(
-                f"{self.source.name} is Parquet, and pyarrow is not installed", "pip install 'bertkit[parquet]'"
-            ) from None
         number = 0
-        try:
-            with parquet.ParquetFile(self.source.path) as file:
-                for batch in file.iter_batches(1024):
-                    for values in batch.to_pylist():
-                        number += 1
-                        yield Row(place(self.source, number), values)
-                    self.on_read((self.source.size or 0) * batch.num_rows // max(file.metadata.num_rows, 1))
-        except (pyarrow.ArrowException, OSError, ValueError) as problem:
-            reason = " ".join(str(problem).split())[:200]
-            raise InputError(
-                f"{self.source.name}: damaged Parquet: {reason.rstrip('.')}", "Copy or download it again."
-            ) from None
+        with opened(self.source) as file:
+            self.class_names = class_names(file.schema_arrow.metadata)
+            for batch in file.iter_batches(1024):
+                for values in batch.to_pylist():
+                    number += 1
+                    yield Row(place(self.source, number), values)
+                self.on_read((self.source.size or 0) * batch.num_rows // max(file.metadata.num_rows, 1))
 
     def _error(self, problem: Problem) -> InputError:
         shown = f": {problem.excerpt}" if problem.excerpt else ""
@@ -203,32 +208,38 @@ def _source(path: str, file_format: str | None, encoding: str) -> Source:
     return sources[0]
 
 
+def _refuse_one_for_all(source: Source, values: dict[str, Any]) -> None:
+    """Where the one object of a file has all rows in it."""
+    rows = values.get("data")
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        return
+    if any("paragraphs" in row for row in rows):
+        raise _squad(source)
+    raise InputError(
+        f"{source.name} is one JSON object with {len(rows):,} others in its 'data', not a JSON object a line",
+        "Try: jq -c '.data[]'.",
+    )
+
+
+def _squad(source: Source) -> InputError:
+    return InputError(
+        f"{source.name} is in SQuAD's format, questions about passages, and rows with columns are needed",
+        "It is made for qa. For other tasks give a table, or a JSON object a line.",
+    )
+
+
 def unreadable(left_out: NotText, wanted: str) -> InputError:
     name = "standard input" if left_out.path == STDIN else left_out.path
     return InputError(f"{name}: {left_out.reason}", f"Give {wanted}.")
 
 
-def beginning_of(source: Source, encoding: str) -> str:
-    """The first characters of a file, or of standard input, which can still be read whole afterwards."""
-    if source.path == STDIN:
-        raw = peek_stdin(HEAD)
-        stream = ByteStream(decompressed(iter([raw]), source.compression) if source.compression else iter([raw]))
-    else:
-        stream = open_bytes(source.path, source.compression, piece=HEAD)
-    return as_utf8(stream, encoding)[0].read(HEAD).decode("utf-8", "replace")
-
-
-def _first_rows(start: str, delimiter: str) -> list[list[str]]:
-    lines = start.splitlines(keepends=True)
+def _first_rows(start: str, dialect: Dialect) -> list[list[str]]:
+    lines = start.splitlines(keepends=True)[dialect.skipped_lines :]
     try:
-        found = (
-            csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-            if delimiter == "\t"
-            else csv.reader(lines, delimiter=delimiter)
-        )
-        return list(islice((cells for cells in found if any(cells)), ROWS_TO_KNOW_A_HEADER))
+        found = (cells for cells in dialect.reader(lines) if any(cells))
+        return list(islice(found, ROWS_TO_KNOW_A_HEADER))
     except csv.Error:
-        return [lines[0].split(delimiter)]  # what is wrong with it is told when it is read
+        return [lines[0].split(dialect.delimiter)]  # what is wrong with it is told when it is read
 
 
 def looks_like_data(cells: Sequence[str], others: Sequence[Sequence[str]] = ()) -> bool:

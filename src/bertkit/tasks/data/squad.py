@@ -9,7 +9,6 @@ for, and those found elsewhere are counted and said.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -19,9 +18,10 @@ from bertkit.corpus.reading.encoding import as_utf8
 from bertkit.corpus.reading.readers import Source, find_sources
 from bertkit.corpus.reading.types import excerpt
 from bertkit.errors import InputError, nearest, shortened
+from bertkit.tasks.data.beginnings import beginning_of, is_one_for_all
 from bertkit.tasks.data.columns import as_in_training, require_columns, require_parts, shown
 from bertkit.tasks.data.ids import REMEMBERED_OF_A_STREAM, SeenIds
-from bertkit.tasks.data.rows import beginning_of, unreadable
+from bertkit.tasks.data.rows import unreadable
 from bertkit.tasks.data.texts import read_table
 from bertkit.tasks.task import Reading
 
@@ -37,7 +37,6 @@ ALSO = {"text": "context", "label": "answers"}
 """What other tasks call these parts, and the options of the command line with them."""
 WHOLE = 2**62
 MISSING = object()
-_SQUAD = re.compile(r'\s*\{(?:\s*"[^"]*"\s*:\s*(?:"[^"]*"|[-\d.]+|null|true|false)\s*,)*\s*"data"\s*:\s*\[')
 
 
 class Answer(NamedTuple):
@@ -108,7 +107,7 @@ def question_of(value: Any, place: str) -> QaExample:
 
 def _is_squad(source: Source, encoding: str) -> bool:
     """Whether a file is one JSON value with everything in it; told from its beginning."""
-    return _SQUAD.match(beginning_of(source, encoding)) is not None
+    return is_one_for_all(beginning_of(source, encoding))
 
 
 def _nested(source: Source, encoding: str) -> Iterator[_Found]:

@@ -9,8 +9,9 @@ from typing import Any
 
 from bertkit.errors import InputError, nearest, shortened
 from bertkit.tasks.data.columns import as_in_training, require_columns, shown
+from bertkit.tasks.data.parquet import by_name
 from bertkit.tasks.data.rows import Table
-from bertkit.tasks.data.texts import label_of
+from bertkit.tasks.data.texts import class_names, label_of
 from bertkit.tasks.task import Reading
 from bertkit.text.chinese import HAN
 
@@ -47,19 +48,20 @@ def record_sentences(
     table: Table, reading: Reading, notes: list[str]
 ) -> Iterator[tuple[str, list[str], list[str] | None]]:
     """For each record its place, its words and its tags."""
-    names, labelled = reading.names or {}, reading.labelled
-    given = {part: names[key] for part in SPELLINGS for key in SPELLINGS[part] if key in names}
+    named_by_user, labelled = reading.names or {}, reading.labelled
+    given = {part: named_by_user[key] for part in SPELLINGS for key in SPELLINGS[part] if key in named_by_user}
     require_columns(table, given.values())
     wanted = ("text", "label") if labelled else ("text",)
     named = {**as_in_training(table, reading, given, wanted, notes), **given}
     word_column = named.get("text") or _found(table, (*WORDS, *TEXTS), "words", notes)
     tag_column = (named.get("label") or _found(table, TAGS, "tags", notes)) if labelled else None
     reading.on_columns({"text": word_column, **({"label": tag_column} if tag_column is not None else {})})
+    names = class_names(table, tag_column, notes) if tag_column is not None else []
     for place, values in table:
         if tag_column is None:
             yield place, words_of(values.get(word_column), place, word_column), None
             continue
-        tags = tags_of(values.get(tag_column), place, tag_column)
+        tags = tags_of(by_name(values.get(tag_column), names), place, tag_column)
         words = words_of(values.get(word_column), place, word_column, len(tags))
         if len(tags) != len(words):
             raise InputError(

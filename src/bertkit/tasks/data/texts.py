@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from bertkit.corpus.reading.readers import STDIN, Source, find_sources, read_tex
 from bertkit.errors import InputError, shortened
 from bertkit.tasks.data.columns import KNOWN, LOOK_AT, as_in_training, find_columns, require_parts
 from bertkit.tasks.data.ids import id_column
+from bertkit.tasks.data.parquet import by_name, told_names
 from bertkit.tasks.data.plain_text import first_line, refuse_header, refuse_json
 from bertkit.tasks.data.rows import Row, Table
 from bertkit.tasks.task import Reading
@@ -71,6 +73,7 @@ def read_table(
         known={*usual, *(name.strip().lower() for name in column_names)},
         may_be_texts=not reading.labelled if may_be_texts is None else may_be_texts,
         on_read=reading.on_read,
+        notes=notes,
     )
     if reading.labelled and not uses_ids and (column := id_column(table.columns)) and column not in column_names:
         table.note_repeated(column, notes)
@@ -98,11 +101,12 @@ def read_examples(
         del wanted["pair"]
     columns = find_columns(table, first, wanted, {**kept, **given}, notes)
     reading.on_columns(columns)
+    names = class_names(table, columns[right], notes) if right == "label" and reading.labelled else []
     marked_up, markup = 0, ""
     for row in chain(first, table):
         text = text_of(row, columns["text"])
         pair = text_of(row, columns["pair"]) if "pair" in columns else None
-        value = convert(value_of(row, columns[right]), row.place) if right in columns else None
+        value = convert(by_name(value_of(row, columns[right]), names), row.place) if right in columns else None
         if found := _HTML.search(text):
             marked_up, markup = marked_up + 1, markup or found.group()
         yield TextExample(row.place, text, pair, value)
@@ -110,6 +114,14 @@ def read_examples(
         notes.append(
             f"{table.source.name}: {marked_up:,} texts have HTML in them, such as {shortened(markup)}: it is left there"
         )
+
+
+def class_names(table: Table, column: str, notes: list[str]) -> Sequence[str]:
+    """For the classes that a column has as numbers, their names, if the file has them; that they are read is said."""
+    names = table.class_names.get(column, [])
+    if names:
+        notes.append(f"{table.source.name}: {told_names(column, names)}")
+    return names
 
 
 def _plain_texts(path: str, reading: Reading) -> list[Source] | None:
@@ -163,6 +175,11 @@ def value_of(row: Row, column: str) -> Any:
 
 def text_of(row: Row, column: str) -> str:
     value = value_of(row, column)
+    if isinstance(value, bytes):
+        raise InputError(
+            f"{row.place}: {column!r} holds bytes, {shortened(value)}, not text",
+            "Write the column as text, or name another one.",
+        )
     if not isinstance(value, str):
         raise InputError(f"{row.place}: {column!r} is {shortened(value)}, not text", "Remove the row or mend it.")
     if not value.strip():
@@ -177,10 +194,12 @@ def label_of(value: Any, place: str) -> str:
         raise InputError(f"{place}: the label is missing", "Remove the row or fill it in.")
     if isinstance(value, bool):
         return "True" if value else "False"
+    if isinstance(value, float | Decimal) and value != value:
+        raise InputError(f"{place}: the label is NaN", "Remove the row or fill it in.")
+    if isinstance(value, Decimal):
+        value = f"{value.normalize():f}"
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, float) and value != value:
-        raise InputError(f"{place}: the label is NaN", "Remove the row or fill it in.")
     if not isinstance(value, str | int | float):
         raise InputError(f"{place}: the label is {shortened(value)}", "It must be text or a number.")
     label = str(value).strip()

@@ -1,0 +1,76 @@
+"""How a table of text is written: what is between its columns, whether quotes are quoting, whether its first line says
+so itself. What is not said by the user is known by the file's beginning."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from bertkit.corpus.reading.tables import Dialect
+from bertkit.corpus.reading.types import Problem
+from bertkit.tasks.data.delimiters import DELIMITERS, delimiter_called
+from bertkit.tasks.data.quoting import is_quoted
+
+LOOK_AT = 2**20
+"""So many bytes are looked at."""
+CSV, TSV = "csv", "tsv"
+_OWN_WORD = re.compile(r'"?sep=([^"\n])"?[ \t]*(?:\n|\Z)', re.IGNORECASE)
+"""The line that spreadsheets have for it."""
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How a table is written, and what of it is the user's word."""
+
+    dialect: Dialect
+    delimiter_is_said: bool
+    quoting_is_said: bool
+    notes: tuple[str, ...] = ()
+    remedy: str = ""
+    """For rows that come out wrong, where the quotes may be to blame."""
+
+    def with_remedy(self, problem: Problem) -> Problem:
+        if not self.remedy or '"' not in problem.excerpt:
+            return problem
+        return problem._replace(remedy=f"{problem.remedy} {self.remedy}".strip())
+
+
+def find_writing(raw: bytes, file_format: str, said_format: str | None, delimiter: str | None) -> Writing:
+    """From the beginning of a table, its format, and what the user says of both."""
+    start = raw.decode("utf-8", "replace")
+    own = _OWN_WORD.match(start)
+    between = _delimiter(file_format, delimiter, own)
+    notes = []
+    if own is not None:
+        start = start[own.end() :]
+        notes.append(
+            f"the first line, {own.group().strip()!r}, says what is between the columns, and is no row"
+            + (f"; it is {delimiter!r}, as you say" if own.group(1) != between else "")
+        )
+    seems_quoted = between == "\t" and is_quoted(start, between, goes_on=len(raw) >= LOOK_AT)
+    quoted, remedy = seems_quoted or between != "\t", ""
+    if said_format is not None:
+        quoted = said_format == CSV
+        if seems_quoted and not quoted:
+            notes.append(
+                "quotes are text, as --format tsv says, and seem to be around cells: to read them without,"
+                " --format csv --delimiter tab"
+            )
+    elif seems_quoted:
+        notes.append("quotes around cells are taken for quoting, as in CSV; if they are text: --format tsv")
+        remedy = "If quotes are text here: --format tsv."
+    elif not quoted:
+        remedy = "If quotes may be around tabs and line ends here: --format csv --delimiter tab."
+    return Writing(
+        Dialect(between, quoted, 0 if own is None else 1),
+        delimiter is not None or own is not None,
+        said_format is not None,
+        tuple(notes),
+        remedy,
+    )
+
+
+def _delimiter(file_format: str, said: str | None, own: re.Match[str] | None) -> str:
+    if said:
+        return delimiter_called(said)
+    return own.group(1) if own is not None else DELIMITERS["tab" if file_format == TSV else "comma"]
