@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import BertConfig, BertForMultipleChoice, BertForSequenceClassification
+from transformers import (
+    BertConfig,
+    BertForMultipleChoice,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+)
 
 import bertkit
 from bertkit.errors import ModelFolderError
@@ -134,6 +139,17 @@ def test_labels_without_names_are_measured_by_their_numbers(tokenizer: Tokenizer
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["metrics"]["accuracy"] == 1.0
     assert "the model calls its labels LABEL_0 and so on: taken for 0 and so on" in done.stderr
+
+
+def test_words_whose_tags_have_no_names_are_measured_by_their_numbers(tokenizer: Tokenizer, tmp_path: Path):
+    saved_by_them(tmp_path / "m", BertForTokenClassification, tokenizer, ["LABEL_0", "LABEL_1"], None)
+    said = bertkit.load(tmp_path / "m", threads=1)({"words": ["one", "two"]})["tags"]
+    row = {"words": ["one", "two"], "tags": [int(tag.removeprefix("LABEL_")) for tag in said]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    done = bertkit_command("evaluate", tmp_path / "m", tmp_path / "a.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["metrics"]["accuracy"] == 1.0
+    assert "taken for 0 and so on" in done.stderr
 
 
 def test_a_head_that_does_not_fit_is_refused(tiny: Bert, tokenizer: Tokenizer, tmp_path: Path):

@@ -8,8 +8,11 @@ import pytest
 
 from bertkit.errors import InputError
 from bertkit.tasks.classify import Classify
+from bertkit.tasks.data.conll import TagExample
 from bertkit.tasks.data.texts import TextExample
+from bertkit.tasks.tag import Tag
 from bertkit.tasks.task import Reading
+from bertkit.training.examples import FinetuneRequest, read_examples
 
 
 def labelled(*labels: str | tuple[str, ...]) -> list[TextExample]:
@@ -84,3 +87,23 @@ def test_of_usual_labels_nothing_is_said(tmp_path: Path):
     notes: list[str] = []
     list(Classify.read(str(path), Reading(names={"text": "text", "label": "label"}), notes))
     assert notes == []
+
+
+def test_labels_that_nobody_named_are_the_numbers_of_a_file_and_of_nothing_else():
+    task = Classify(classes=("LABEL_0", "LABEL_1"))
+    assert task.named_as_in(labelled("1")).labels == ("0", "1")
+    for others in ([], labelled("yes"), labelled("0", "2"), labelled("LABEL_0")):
+        assert task.named_as_in(others) == task
+    named = Classify(classes=("no", "yes"))
+    assert named.named_as_in(labelled("1")) == named
+    assert Tag(tags=("LABEL_0", "LABEL_1")).named_as_in([TagExample("", ("a",), ("1",))]).labels == ("0", "1")
+
+
+def test_labels_are_learned_under_the_names_that_training_has_for_them(tmp_path: Path):
+    (tmp_path / "train.csv").write_text("text,label\none,LABEL_0\ntwo,LABEL_1\nthree,LABEL_1\n")
+    (tmp_path / "dev.csv").write_text("text,label\nfour,0\nfive,1\n")
+    request = FinetuneRequest(
+        task="classify", train=str(tmp_path / "train.csv"), dev=str(tmp_path / "dev.csv"), start="none"
+    )
+    with pytest.raises(InputError, match="the label '0' is not among those of the training data"):
+        read_examples(request, 16, [])

@@ -16,6 +16,7 @@ from bertkit.tasks.classify import Classify
 from bertkit.tasks.regress import Regress
 from bertkit.tasks.tag import Tag
 from bertkit.tasks.task import Reading
+from bertkit.training.examples import FinetuneRequest, read_examples
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 ANSWERS = {"names": ["no", "yes", "perhaps", "never"], "_type": "ClassLabel"}
@@ -80,6 +81,49 @@ def test_numbers_stay_numbers_where_they_are_wanted(tmp_path: Path):
     assert [example.right for example in read(path, Regress)[0]] == [1.0, 0.0]
     path = write(tmp_path, {"premise": ["a"], "endings": [["b", "c"]], "label": [1]}, {"label": ANSWERS})
     assert read(path, MultipleChoice)[0][0].right == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "right"),
+    [
+        (("0", "1"), ["1", "0"]),
+        (("LABEL_0", "LABEL_1"), ["1", "0"]),
+        (("no", "yes"), ["yes", "no"]),
+        (("maybe", "1"), ["yes", "no"]),
+        ((), ["yes", "no"]),
+    ],
+)
+def test_numbers_stay_numbers_where_the_model_knows_them_by_number(
+    tmp_path: Path, labels: tuple[str, ...], right: list[str]
+):
+    path = write(tmp_path, {"text": ["a", "b"], "label": [1, 0]}, {"label": ANSWERS})
+    examples, notes = read(path, labels=labels)
+    assert [example.right for example in examples] == right
+    stay = f"{path}: the numbers in 'label' stay numbers, as the labels of training are"
+    assert (stay in notes) == (right == ["1", "0"])
+    path = write(tmp_path, {"tokens": [["to", "Bonn"]], "ner_tags": [[0, 1]]}, {"ner_tags": [TAGS]})
+    assert read(path, Tag, labels=("0", "1"))[0][0].tags == ("0", "1")
+
+
+def test_names_that_are_numbers_are_names(tmp_path: Path):
+    stars = {"names": ["1", "2", "3"], "_type": "ClassLabel"}
+    path = write(tmp_path, {"text": ["a", "b"], "label": [2, 0]}, {"label": stars})
+    assert [example.right for example in read(path, labels=("1", "3"))[0]] == ["3", "1"]
+    assert [example.right for example in read(path, labels=("0", "1", "2"))[0]] == ["2", "0"]
+
+
+def test_a_dev_file_is_read_with_the_labels_of_training(tmp_path: Path):
+    (tmp_path / "train.csv").write_text("text,label\none,0\ntwo,1\nthree,1\n")
+    dev = write(tmp_path, {"text": ["a", "b"], "label": [1, 0]}, {"label": ANSWERS})
+    request = FinetuneRequest(task="classify", train=str(tmp_path / "train.csv"), dev=dev, start="none")
+    examples = read_examples(request, 16, [])
+    assert [example.right for example in examples.dev] == ["1", "0"]
+
+
+def test_a_class_for_which_there_is_no_name_is_refused(tmp_path: Path):
+    path = write(tmp_path, {"text": ["a", "b"], "label": [1, 7]}, {"label": ANSWERS})
+    with pytest.raises(InputError, match=r"a\.parquet, row 2: the class is 7, and the file has names for 0 to 3 only"):
+        read(path)
 
 
 def test_a_class_that_is_not_known_is_missing(tmp_path: Path):

@@ -87,17 +87,20 @@ def evaluate(
         no_answer=no_answer,
         first_ending=first_ending,
     )
-    reading = as_in_training(reading, model, ignore_config_key)
     task = predictor.scorer.task
+    reading = as_in_training(reading, model, ignore_config_key, task.labels)
     notes: list[str] = []
     with saying(notes):
         examples = list(task.read(source, reading, notes))
+        names = task.labels
+        task = task.named_as_in(examples)
+        if task.labels != names:
+            notes.append(f"the model calls its labels {names[0]} and so on: taken for {task.labels[0]} and so on")
         if examples and no_answer is None:
-            known, names = [] if task.remarks_on_measuring else task.remarks(examples), task.labels
-            task = predictor.scorer.task = task.measured_on(examples)
+            known = [] if task.remarks_on_measuring else task.remarks(examples)
+            task = task.measured_on(examples)
             notes += [remark for remark in task.remarks(examples) if remark not in known]
-            if task.labels != names:
-                notes.append(f"the model calls its labels {names[0]} and so on: taken for {task.labels[0]} and so on")
+        predictor.scorer.task = task
     if not examples:
         raise InputError(f"{source} has no examples")
     task.check(examples)

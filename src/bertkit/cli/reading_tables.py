@@ -82,13 +82,15 @@ def open_predictor(
     return predictor
 
 
-def as_in_training(reading: Reading, model: str, ignore_keys: list[str] | None) -> Reading:
+def as_in_training(
+    reading: Reading, model: str, ignore_keys: list[str] | None, labels: tuple[str, ...] = ()
+) -> Reading:
     from bertkit.interop.fine_tuned import columns_of
     from bertkit.interop.folder import ModelFolder
     from bertkit.interop.hub import find_folder
 
     folder = ModelFolder(find_folder(model), ignore_config_keys=ignore_keys or ())
-    return replace(reading, remembered=columns_of(folder))
+    return replace(reading, remembered=columns_of(folder), labels=labels)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from bertkit.tasks.data.labels import (
     as_labels,
     has_several,
     labels_of,
+    numbers_for,
     refuse_other_separators,
     require_one_label,
 )
@@ -110,12 +111,9 @@ class Classify(TextTask):
                         f"{nearest(label, self.classes)} There are: {there}.".strip(),
                     )
 
-    def measured_on(self, examples: Sequence[TextExample]) -> Self:
-        """transformers calls labels that nobody named LABEL_0, LABEL_1 ...: their numbers are meant by them."""
-        numbers = tuple(map(str, range(len(self.classes))))
-        unnamed = self.classes == tuple(f"LABEL_{number}" for number in numbers)
+    def named_as_in(self, examples: Sequence[TextExample]) -> Self:
         there = {label for example in examples for label in as_labels(example.right, self.multi_label)}
-        return replace(self, classes=numbers) if unnamed and there <= set(numbers) else self
+        return replace(self, classes=numbers_for(self.classes, there))
 
     def kinds(self, example: TextExample) -> tuple[Hashable, ...]:
         return tuple(as_labels(example.right, self.multi_label))

@@ -7,7 +7,7 @@ usual schemes a file has them in.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -20,6 +20,7 @@ from bertkit.model.crf import NO_TAG
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
 from bertkit.tasks.data.conll import TagExample, read_sentences
+from bertkit.tasks.data.labels import numbers_for
 from bertkit.tasks.data.tagged_rows import TEXTS, WORDS, is_chinese, joined, words_of
 from bertkit.tasks.data.texts import in_order
 from bertkit.tasks.schemes import IOB2, OUTSIDE, PLAIN, entities, marks_spans, parted
@@ -95,6 +96,10 @@ class Tag(Task[TagExample]):
                         " training",
                         f"{nearest(tag, self.tags)} There are: {there}.".strip(),
                     )
+
+    def named_as_in(self, examples: Sequence[TagExample]) -> Self:
+        there = {tag for example in examples for tag in example.tags or ()}
+        return replace(self, tags=numbers_for(self.tags, there))
 
     def _is_alien(self, tag: str) -> bool:
         """Whether a plain tag has come among those that mark spans."""

@@ -90,6 +90,8 @@ class Reading:
     """Whether what is right is there too: not when predicting."""
     remembered: Mapping[str, str] | None = None
     """The columns that a model was trained with: they count where a file has them and the user names no others."""
+    labels: tuple[str, ...] = ()
+    """Those of the model, if there is one: they tell whether it knows the classes of a file by number or by name."""
     on_read: Callable[[int], None] = lambda _: None
     """Told the bytes as they leave the disk."""
     on_columns: Callable[[Mapping[str, str]], None] = lambda _: None
@@ -143,6 +145,10 @@ class Task(ABC, Generic[E]):
 
     def measured_on(self, examples: Sequence[E]) -> Self:  # noqa: ARG002
         """The task with the metrics and the answers that suit these examples, where there are several kinds."""
+        return self
+
+    def named_as_in(self, examples: Sequence[E]) -> Self:  # noqa: ARG002
+        """The task with its labels as these examples call them, where nobody has named them."""
         return self
 
     def told(self, **said: Any) -> Self:

@@ -70,11 +70,11 @@ def read_examples(request: FinetuneRequest, max_length: int, notes: list[str]) -
     labelled = train = list(kind.read(request.train, replace(request.reading, on_columns=columns.update), notes))
     if not train:
         raise InputError(f"{request.train} has no examples")
+    task = kind.for_examples(train, max_length=max_length, **request.options)
     if request.dev is not None:
-        dev = list(kind.read(request.dev, replace(request.reading, remembered=columns), notes))
-        task = kind.for_examples(train, max_length=max_length, **request.options)
+        reading = replace(request.reading, remembered=columns, labels=task.labels)
+        dev = list(kind.read(request.dev, reading, notes))
     else:
-        task = kind.for_examples(train, max_length=max_length, **request.options)
         train, dev = _held_out(task, train, request, notes)
     task.check(dev)
     task = task.measured_on(dev)

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from bertkit.errors import InputError, shortened
-from bertkit.tasks.data.texts import TextExample, label_of
+from bertkit.tasks.data.texts import UNNAMED, TextExample, label_of
 
 SEPARATOR = "|"
 OTHERS = {";": "a semicolon", ",": "a comma", "；": "a semicolon", "，": "a comma", "、": "a comma"}
@@ -47,6 +47,17 @@ def require_one_label(examples: Sequence[TextExample]) -> None:
                 f"{example.place}: {len(example.right)} labels, {shortened(list(example.right))}",
                 "If a text may have several, add --multi-label.",
             )
+
+
+def numbers_for(labels: tuple[str, ...], there: Collection[str]) -> tuple[str, ...]:
+    """transformers calls labels that nobody named LABEL_0, LABEL_1 ...: where only their numbers are there, these.
+
+    >>> numbers_for(("LABEL_0", "LABEL_1"), {"1"}), numbers_for(("LABEL_0", "LABEL_1"), {"yes"})
+    (('0', '1'), ('LABEL_0', 'LABEL_1'))
+    """
+    numbers = tuple(map(str, range(len(labels))))
+    unnamed = labels == tuple(f"{UNNAMED}{number}" for number in numbers)
+    return numbers if unnamed and there and set(there) <= set(numbers) else labels
 
 
 class SeenMissing:

@@ -59,18 +59,23 @@ def _names(feature: Any) -> list[str]:
     return list(map(str, names)) if isinstance(names, list) else []
 
 
-def by_name(value: Any, names: Sequence[str]) -> Any:
+def by_name(value: Any, names: Sequence[str], place: str) -> Any:
     """
-    >>> by_name([0, 1], ["no", "yes"]), by_name(-1, ["no", "yes"]), by_name("maybe", ["no", "yes"])
-    (['no', 'yes'], None, 'maybe')
+    >>> by_name([0, 1], ["no", "yes"], "row 1"), by_name(-1, ["no", "yes"], "row 2")
+    (['no', 'yes'], None)
     """
-    if not names:
-        return value
     if isinstance(value, list):
-        return [by_name(each, names) for each in value]
+        return [by_name(each, names, place) for each in value]
+    if not names or not isinstance(value, int):
+        return value
     if value == NO_CLASS:
         return None
-    return names[value] if isinstance(value, int) and 0 <= value < len(names) else value
+    if not 0 <= value < len(names):
+        raise InputError(
+            f"{place}: the class is {value}, and the file has names for 0 to {len(names) - 1} only",
+            "Mend the row or remove it.",
+        )
+    return names[value]
 
 
 def told_names(column: str, names: Sequence[str]) -> str:

@@ -56,12 +56,12 @@ def record_sentences(
     word_column = named.get("text") or _found(table, (*WORDS, *TEXTS), "words", notes)
     tag_column = (named.get("label") or _found(table, TAGS, "tags", notes)) if labelled else None
     reading.on_columns({"text": word_column, **({"label": tag_column} if tag_column is not None else {})})
-    names = class_names(table, tag_column, notes) if tag_column is not None else []
+    names = class_names(table, tag_column, reading, notes) if tag_column is not None else []
     for place, values in table:
         if tag_column is None:
             yield place, words_of(values.get(word_column), place, word_column), None
             continue
-        tags = tags_of(by_name(values.get(tag_column), names), place, tag_column)
+        tags = tags_of(by_name(values.get(tag_column), names, place), place, tag_column)
         words = words_of(values.get(word_column), place, word_column, len(tags))
         if len(tags) != len(words):
             raise InputError(

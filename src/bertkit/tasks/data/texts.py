@@ -23,6 +23,11 @@ _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,14})\.0+")
 """What data frames make of whole numbers where a row has none."""
 
 
+UNNAMED = "LABEL_"
+"""What transformers calls labels that nobody named, with their numbers."""
+_NUMBER = re.compile(rf"(?:{UNNAMED})?\d+")
+
+
 class TextExample(NamedTuple):
     place: str
     text: str
@@ -101,12 +106,14 @@ def read_examples(
         del wanted["pair"]
     columns = find_columns(table, first, wanted, {**kept, **given}, notes)
     reading.on_columns(columns)
-    names = class_names(table, columns[right], notes) if right == "label" and reading.labelled else []
+    names = class_names(table, columns[right], reading, notes) if right == "label" and reading.labelled else []
     marked_up, markup = 0, ""
     for row in chain(first, table):
         text = text_of(row, columns["text"])
         pair = text_of(row, columns["pair"]) if "pair" in columns else None
-        value = convert(by_name(value_of(row, columns[right]), names), row.place) if right in columns else None
+        value = (
+            convert(by_name(value_of(row, columns[right]), names, row.place), row.place) if right in columns else None
+        )
         if found := _HTML.search(text):
             marked_up, markup = marked_up + 1, markup or found.group()
         yield TextExample(row.place, text, pair, value)
@@ -116,11 +123,16 @@ def read_examples(
         )
 
 
-def class_names(table: Table, column: str, notes: list[str]) -> Sequence[str]:
-    """For the classes that a column has as numbers, their names, if the file has them; that they are read is said."""
-    names = table.class_names.get(column, [])
-    if names:
-        notes.append(f"{table.source.name}: {told_names(column, names)}")
+def class_names(table: Table, column: str, reading: Reading, notes: list[str]) -> Sequence[str]:
+    """For the classes that a column has as numbers, their names, if the file has them and the model does not know them
+    by number; which of both counts is said."""
+    names, labels = table.class_names.get(column, []), reading.labels
+    if not names:
+        return []
+    if labels and not set(labels) <= set(names) and all(map(_NUMBER.fullmatch, labels)):
+        notes.append(f"{table.source.name}: the numbers in {column!r} stay numbers, as the labels of training are")
+        return []
+    notes.append(f"{table.source.name}: {told_names(column, names)}")
     return names
 
 
