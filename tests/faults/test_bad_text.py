@@ -142,6 +142,11 @@ BAD: dict[str, tuple[str, bytes, list[tuple[int | None, str]]]] = {
         b'[\n  {"text": "x"},\n  {"text": "y"}\n]\n',
         [(1, "! one JSON value for all, not a JSON object a line")],
     ),
+    "one JSON object over many lines": (
+        "a.json",
+        b'{\n  "data": [\n    {"text": "x"}\n  ]\n}\n',
+        [(1, "! one JSON value for all, not a JSON object a line")],
+    ),
     "a row with too many or too few columns": (
         "a.csv",
         b"id,text\n1,one\n2\n3,x,y\n\n4,four\n5\n\n",

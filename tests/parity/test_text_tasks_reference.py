@@ -130,6 +130,17 @@ def test_what_cannot_be_answered_rightly_is_refused(tokenizer: Tokenizer, tmp_pa
         bertkit.load(tmp_path / "n")
 
 
+def test_names_of_labels_may_be_a_list_and_nothing_stranger(tokenizer: Tokenizer, tmp_path: Path):
+    saved_by_them(tmp_path / "m", BertForSequenceClassification, tokenizer, ["a", "b"], None)
+    config = tmp_path / "m" / "config.json"
+    raw = json.loads(config.read_text())
+    config.write_text(json.dumps({**raw, "id2label": ["bad", "good"]}))
+    assert load_fine_tuned(ModelFolder(tmp_path / "m")).task.labels == ("bad", "good")
+    config.write_text(json.dumps({**raw, "id2label": "bad, good"}))
+    with pytest.raises(ModelFolderError, match="id2label is 'bad, good'. It must have a name for each number"):
+        bertkit.load(tmp_path / "m")
+
+
 def test_labels_without_names_are_measured_by_their_numbers(tokenizer: Tokenizer, tmp_path: Path):
     saved_by_them(tmp_path / "m", BertForSequenceClassification, tokenizer, ["LABEL_0", "LABEL_1"], None)
     said = [bertkit.load(tmp_path / "m", threads=1)(text)["label"] for text in ("one", "two")]

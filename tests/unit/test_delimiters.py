@@ -102,3 +102,14 @@ def test_a_first_line_may_name_any_delimiter(tmp_path: Path, sign: str, delimite
 def test_a_bad_row_below_such_a_line_has_its_own_number(tmp_path: Path):
     with pytest.raises(InputError, match="line 4: 3 columns, and the header has 2"):
         list(Table(write(tmp_path, "sep=;\ntext;label\na;1\nb;0;7\n")))
+
+
+def test_only_tabs_make_quotes_text_whatever_the_format_is_called(tmp_path: Path):
+    path = write(tmp_path, 'text,label\n"one, two",1\n')
+    assert next(iter(Table(path, file_format="tsv", delimiter="comma"))).values == {"text": "one, two", "label": "1"}
+
+
+def test_a_tab_that_the_first_line_names_is_shown(tmp_path: Path):
+    notes: list[str] = []
+    Table(write(tmp_path, "sep=\t\ntext\tlabel\na\t1\n"), notes=notes)
+    assert "the first line, 'sep=\\t', says what is between the columns" in notes[0]

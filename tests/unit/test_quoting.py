@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bertkit.corpus.reading.tables import Cells
 from bertkit.errors import InputError
 from bertkit.tasks.classify import Classify
-from bertkit.tasks.data.dialects import LOOK_AT
-from bertkit.tasks.data.quoting import is_quoted
+from bertkit.tasks.data.dialects import LOOK_AT, find_writing
+from bertkit.tasks.data.quoting import Quotes, QuotesLeft, quotes_in
 from bertkit.tasks.data.rows import Table
 from bertkit.tasks.tag import Tag
 from bertkit.tasks.task import Reading
@@ -85,7 +86,6 @@ def test_one_cell_that_had_to_be_quoted_tells_it(tmp_path: Path, rows: list[list
         ('text\tlabel\n"good" it is\tpos\n"She said ""fine"""\tneg\n', False),
         ('text\tlabel\nit is "good"\tpos\n"She said ""fine"""\tneg\n', False),
         ('text\tlabel\n"never closed\tpos\nbad\tneg\n', False),
-        ('text\tlabel\n"opened here\tpos\nand closed here"\tneg\n', False),
         ("text\tlabel\n\" I 'm taking his office , ' he vowed . \"\tpos\nbad\tneg\n", False),
         ('text\tlabel\n" Fine , " she said . " Bye . "\tpos\n" So . "\tneg\n', False),
         ('a\tb\tc\nx\t"one"\t\ny\t"two"\t\nz\tthree\t\n', False),
@@ -95,7 +95,28 @@ def test_one_cell_that_had_to_be_quoted_tells_it(tmp_path: Path, rows: list[list
     ],
 )
 def test_quotes_are_text_unless_something_tells_otherwise(content: str, quoted: bool):
-    assert is_quoted(content, "\t", goes_on=False) is quoted
+    assert quotes_in(content, "\t", goes_on=False) is (Quotes.QUOTING if quoted else Quotes.TEXT)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [['"Fine', "pos"], ['he said"', "neg"]],
+        [["good", "pos"], ['"', "neg"], ["bad", "neg"], ['"', "pos"]],
+        [['"Yes', "pos"], ['so ""they"" say', "neg"], ['no"', "neg"]],
+        [['"Yes', "pos"], ['""', "neg"], ["and so on", "neg"], ['no"', "neg"]],
+    ],
+)
+def test_lines_that_have_all_columns_are_not_joined_unless_the_user_says_so(tmp_path: Path, rows: list[list[str]]):
+    content = "text\tlabel\n" + "".join("\t".join(row) + "\n" for row in rows)
+    found, notes = cells(tmp_path, content)
+    assert found[1:] == rows
+    assert notes[:1] == [
+        f"{tmp_path / 'a.tsv'}: quotes are taken for text, and every line for a row; if they are around tabs and line"
+        " ends: --format csv --delimiter tab"
+    ]
+    written_so, _ = cells(tmp_path, content, file_format="csv", delimiter="tab")
+    assert len(written_so) < len(found)
 
 
 def test_texts_that_begin_with_a_quote_keep_it(tmp_path: Path):
@@ -157,12 +178,33 @@ def test_a_beginning_that_is_cut_within_a_cell_tells_what_comes_before(tmp_path:
     assert cells(tmp_path, content)[0][:5] == ROWS
 
 
-@settings(max_examples=200, deadline=None)
-@given(
-    rows=st.lists(st.lists(st.text(st.sampled_from('ab"\t\n, '), max_size=6), min_size=2, max_size=2), min_size=1),
-    goes_on=st.booleans(),
-)
-def test_what_is_quoted_has_the_rows_that_were_written(rows: list[list[str]], goes_on: bool):
-    """Whatever was written with quotes around everything is known for it, if there is more than one row."""
-    content = as_tsv(rows, csv.QUOTE_ALL, "\n")
-    assert is_quoted(content, "\t", goes_on=goes_on) or len(rows) == 1
+def read_back(content: str) -> tuple[list[list[str]], bool]:
+    """Its rows, and whether something is said of how they are read."""
+    writing = find_writing(content.encode(), "tsv", None, None)
+    rows = [row for row in writing.dialect.reader(io.StringIO(content)) if any(row)]
+    left = QuotesLeft()
+    for line, row in enumerate(rows, 1):
+        left.see(Cells(line, [], row))
+    return rows, bool(writing.notes or list(left.notes()))
+
+
+CELLS = st.text(st.sampled_from('ab"\t\n, '), max_size=6)
+
+
+@settings(max_examples=500, deadline=None)
+@given(rows=st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=2), quoting=st.sampled_from([0, 1, 2]))
+def test_what_was_written_with_quotes_is_read_back_or_something_is_said(rows: list[list[str]], quoting: int):
+    """csv has 0, 1 and 2 for quotes where they are needed, everywhere, and around all but numbers."""
+    found, said = read_back(as_tsv(rows, quoting, "\n"))
+    rows = [row for row in rows if any(row)]
+    is_even = all(len(row) == 2 for row in found)
+    assert found == rows or said or not is_even
+    if quoting and rows:
+        assert found == rows
+
+
+@settings(max_examples=500, deadline=None)
+@given(rows=st.lists(st.lists(st.text(st.sampled_from('ab", '), max_size=6), min_size=2, max_size=2), min_size=2))
+def test_what_was_written_without_quoting_is_read_back_or_something_is_said(rows: list[list[str]]):
+    found, said = read_back("".join("\t".join(row) + "\n" for row in rows))
+    assert found == [row for row in rows if any(row)] or said

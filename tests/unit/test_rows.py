@@ -366,3 +366,24 @@ def test_labels_are_in_the_same_order_always():
 def test_a_whole_number_is_one_label_however_a_table_writes_it(tmp_path: Path):
     examples, _ = read(tmp_path, "text,label\na,1\nb,1.0\nc,-0.0\nd,1.50\ne,v1.0\n")
     assert [example.right for example in examples] == ["1", "1", "0", "1.50", "v1.0"]
+
+
+def test_a_row_may_have_a_column_called_data(tmp_path: Path):
+    row = {"text": "good value", "label": "pos", "data": [{"source": "web"}]}
+    table = Table(write(tmp_path / "a.jsonl", json.dumps(row) + "\n"), known={"text", "label"})
+    assert next(iter(table)).values == row
+    with pytest.raises(InputError, match=r"with 1 others in its 'data'.*jq -c '\.data\[\]'"):
+        Table(write(tmp_path / "a.jsonl", json.dumps({"n": 1, "data": [row]})), known={"text", "label"})
+
+
+@pytest.mark.parametrize(
+    ("content", "remedy"),
+    [
+        ('[\n {"text": "x"}\n]\n', r"jq -c '\.\[\]'"),
+        ('{\n "n": 1,\n "data": [\n {"text": "x"}\n]}\n', r"jq -c '\.data\[\]'"),
+        ('{\n "text": "x",\n "label": "y"\n}\n{\n "text": "x",\n "label": "y"\n}\n', r"jq -c \.\."),
+    ],
+)
+def test_json_that_is_spread_over_lines_has_a_way_to_be_one_a_line(tmp_path: Path, content: str, remedy: str):
+    with pytest.raises(InputError, match=rf"one JSON value for all, not a JSON object a line.*Try: {remedy}"):
+        Table(write(tmp_path / "a.json", content))

@@ -154,13 +154,18 @@ def test_the_note_says_how_it_was_split(tmp_path: Path):
 
 def test_the_note_does_not_promise_shares_that_equal_texts_forbid(tmp_path: Path):
     train = tmp_path / "train.csv"
-    rows = ["buy now,spam"] * 60 + [f"offer {n},spam" for n in range(20)] + [f"hello {n},ham" for n in range(120)]
-    train.write_text("text,label\n" + "\n".join(rows) + "\n")
-    notes: list[str] = []
-    read_examples(FinetuneRequest(task="classify", train=str(train), start=""), 64, notes)
-    (note,) = (note for note in notes if "held out" in note)
-    assert "each label with its share" not in note
-    assert "labels by their share where equal texts allow it, which stay on one side: of 'spam' 2 of 80" in note
+
+    def noted(*rows: str) -> str:
+        train.write_text("text,label\n" + "\n".join(rows) + "\n")
+        notes: list[str] = []
+        read_examples(FinetuneRequest(task="classify", train=str(train), start=""), 64, notes)
+        return next(note for note in notes if "held out" in note)
+
+    ham = [f"hello {n},ham" for n in range(120)]
+    told = noted(*["buy now,spam"] * 60, *(f"offer {n},spam" for n in range(20)), *ham)
+    assert told.endswith("held out, labels by their share: of 'spam' only 2 of 80, what is there twice on one side")
+    told = noted(*["buy now,spam"] * 60, "odd,rare", *ham)
+    assert told.endswith(": 1 of 3 are too rare to have one; of 'spam' none of 60, what is there twice on one side")
 
 
 def test_sets_of_labels_that_all_differ_can_be_split(tmp_path: Path):

@@ -205,7 +205,8 @@ def finetune(
     for title, its in facts.baselines.items():
         typer.echo(f"{title:>24}: {main} {its[main]:.4f}")
     if seeds > 1:
-        typer.echo(f"{main} over {len(result.of_seeds)} seeds: {mean:.4f} ± {deviation:.4f}; the best is kept")
+        by = "" if result.chosen_by == main else f" by {result.chosen_by}"
+        typer.echo(f"{main} over {len(result.of_seeds)} seeds: {mean:.4f} ± {deviation:.4f}; the best{by} is kept")
     for line in (*facts.advice, facts.caution):
         if line:
             typer.echo(line)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from bertkit.config import GPTS
-from bertkit.errors import ModelFolderError
+from bertkit.errors import ModelFolderError, shortened
 from bertkit.interop import safetensors_files
 from bertkit.interop.families import class_for
 from bertkit.interop.folder import ModelFolder
@@ -156,13 +156,24 @@ def _require_different(folder: ModelFolder, labels: Sequence[str]) -> None:
             )
 
 
+def _labels(folder: ModelFolder, count: int) -> list[str]:
+    named = folder.raw_config.get("id2label") or {}
+    if isinstance(named, list):  # as people write it by hand
+        named = {str(number): label for number, label in enumerate(named)}
+    if not isinstance(named, dict):
+        raise ModelFolderError(
+            f"{folder.path / 'config.json'}: id2label is {shortened(named)}",
+            'It must have a name for each number: {"0": "bad", "1": "good"}.',
+        )
+    return [str(named.get(str(number), f"LABEL_{number}")) for number in range(count)]
+
+
 def _task(folder: ModelFolder, shape: HeadShape) -> Task[Any]:
     """As bertkit.json says, or as config.json of others lets know."""
     if "task_facts" in folder.manifest:
         return task_called(folder.task).from_facts(folder.manifest["task_facts"])
     config, length = folder.raw_config, folder.config.max_length
-    named = config.get("id2label") or {}
-    labels = [str(named.get(str(number), f"LABEL_{number}")) for number in range(shape.outputs)]
+    labels = _labels(folder, shape.outputs)
     several = config.get("problem_type") == "multi_label_classification"
     if folder.task == "classify" and (config.get("problem_type") == "regression" or shape.outputs == 1) and not several:
         if shape.outputs > 1:

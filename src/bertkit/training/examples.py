@@ -15,6 +15,8 @@ from bertkit.tasks.task import Reading, Task, Unit
 from bertkit.text.tokenizer import Tokenizer
 from bertkit.training.fit import FitSettings, check_batch
 
+RARE = 2
+"""Of a label that has fewer to be held out, chance may hold out none."""
 LARGEST_SEED = 2**32 - 1
 """That of scikit-learn's generators."""
 
@@ -103,27 +105,26 @@ def _held_out(
     how = ", what belongs together on one side" if by_family else ""
     if by_kind:
         several = any(len(task.kinds(example) or ()) > 1 for example in examples)
-        missing = len(task.labels) - len({kind for example in dev for kind in task.kinds(example) or ()})
         how = f", each label with {'about ' if several else ''}its share"
-        if uneven := _too_few(task, examples, dev, request.dev_share):
-            how = f", labels by their share where equal texts allow it, which stay on one side: {uneven}"
-        if missing:
-            how = f", labels by their share: {missing:,} of {len(task.labels):,} are too rare to have one"
+        if uneven := "; ".join(_without_their_share(task, examples, dev, request.dev_share)):
+            how = f", labels by their share: {uneven}"
     if not by_family and len({alike(task.content(example)) for example in examples}) < len(examples):
         how += ", what is there twice on one side"
     notes.append(f"no --dev: {len(dev):,} of {len(examples):,} examples are held out{how}")
     return train, dev
 
 
-def _too_few(task: Task[Any], examples: Sequence[Any], dev: Sequence[Any], share: float) -> str:
-    """Of which label by far too few are held out, if there is one."""
+def _without_their_share(task: Task[Any], examples: Sequence[Any], dev: Sequence[Any], share: float) -> Iterator[str]:
+    """Of which labels none are held out, or by far too few; the commonest is named."""
     everywhere, held_out = (
         Counter(kind for example in its for kind in task.kinds(example) or ()) for its in (examples, dev)
     )
+    if rare := sum(not held_out[kind] and share * count < RARE for kind, count in everywhere.items()):
+        yield f"{rare:,} of {len(task.labels):,} are too rare to have one"
     for kind, count in everywhere.most_common():
-        if held_out[kind] >= 1 and held_out[kind] + 1 < share * count / 2:
-            return f"of {kind!r} {held_out[kind]:,} of {count:,}"
-    return ""
+        if share * count >= RARE and (not held_out[kind] or held_out[kind] + 1 < share * count / 2):
+            yield f"of {kind!r} {f'only {held_out[kind]:,}' if held_out[kind] else 'none'} of {count:,}"
+            return
 
 
 def not_understood(examples: Examples, encoded: Sequence[Unit], tokenizer: Tokenizer) -> Iterator[str]:

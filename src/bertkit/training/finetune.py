@@ -32,6 +32,8 @@ class FinetuneResult:
     """Of the seed that was kept."""
     of_seeds: list[float]
     """The main metric of each seed."""
+    chosen_by: str
+    """The metric by which the epoch and the seed were chosen."""
     epochs: Fitted
     notes: list[str]
     facts: FitFacts
@@ -64,6 +66,7 @@ def finetune(
     if out.resolve() == folder.path.resolve():
         raise WriteError(f"{out} is the model to start from, and would be lost", "Choose another --out.")
     notes = _Notes(watcher)
+    data = _data(request)  # as it is now: it may be written anew while a model learns from it
     examples = _read(request, folder.config, max_length, notes)
     watcher.began(examples)
     job = make_job(request, folder, machine, examples)
@@ -78,7 +81,7 @@ def finetune(
             job.task.finished(kept.model),
             job.tokenizer,
             metrics=kept.fitted.best.metrics,
-            provenance={**_provenance(job), "scores_of_seeds": scores, "kept_seed": kept.seed},
+            provenance={**_provenance(job, data), "scores_of_seeds": scores, "kept_seed": kept.seed},
             columns=examples.columns,
             files=files,
             overwrite=overwrite,
@@ -104,7 +107,7 @@ def finetune(
         watcher.said(f"the model is in {out}; the report on it failed")
         raise
     save(files)
-    return FinetuneResult(out, kept.fitted.best.metrics, scores, kept.fitted, notes.all, facts)
+    return FinetuneResult(out, kept.fitted.best.metrics, scores, job.task.chosen_by, kept.fitted, notes.all, facts)
 
 
 class _Notes:
@@ -176,13 +179,18 @@ def _best_of_seeds(
     return scores, kept, before
 
 
-def _provenance(job: FitJob) -> dict[str, Any]:
-    request = job.request
+def _data(request: FinetuneRequest) -> dict[str, dict[str, str]]:
+    """What is learned from and measured on, to be known again."""
     files = {"train": request.train, **({"dev": request.dev} if request.dev else {})}
+    return {name: _identity(file) for name, file in files.items()}
+
+
+def _provenance(job: FitJob, data: Mapping[str, Any]) -> dict[str, Any]:
+    request = job.request
     return {
         "fine_tuned_from": request.start,
         "from_scratch": request.from_scratch,
-        "data": {name: _identity(file) for name, file in files.items()},
+        "data": data,
         "settings": asdict(job.settings),
         "seed": request.seed,
     }

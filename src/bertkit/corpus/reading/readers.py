@@ -16,6 +16,7 @@ is for callers who want only the texts, and an InputError at the first Problem.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from bertkit.corpus.reading.blocks import cut_text
@@ -46,6 +47,7 @@ __all__ = [
 ONE_DOCUMENT = 10 * 2**20
 """With `documents="auto"`, uncompressed text files up to this size are one document each."""
 LOOK_FOR_BLANK_LINE = 2**20
+_DATA = re.compile(rb'"data"\s*:\s*\[')
 
 
 def _nobody(_: int) -> None:
@@ -103,7 +105,8 @@ def _spread_json(stream: ByteStream) -> Problem | None:
     of_objects = start.startswith(b"[") and start[1:].lstrip()[:1] in (b"{", b"")
     if not of_objects and start.split(b"\n")[0].strip() != b"{":
         return None
-    return Problem(1, "one JSON value for all, not a JSON object a line", excerpt(start), "Try: jq -c '.[]'.")
+    within = "'.[]'" if of_objects else "'.data[]'" if _DATA.search(start) else "."
+    return Problem(1, "one JSON value for all, not a JSON object a line", excerpt(start), f"Try: jq -c {within}.")
 
 
 def place(source: Source, line: int | None) -> str:

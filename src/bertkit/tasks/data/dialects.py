@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bertkit.corpus.reading.tables import Dialect
 from bertkit.corpus.reading.types import Problem
 from bertkit.tasks.data.delimiters import DELIMITERS, delimiter_called
-from bertkit.tasks.data.quoting import is_quoted
+from bertkit.tasks.data.quoting import Quotes, quotes_in
 
 LOOK_AT = 2**20
 """So many bytes are looked at."""
@@ -44,18 +44,24 @@ def find_writing(raw: bytes, file_format: str, said_format: str | None, delimite
     if own is not None:
         start = start[own.end() :]
         notes.append(
-            f"the first line, {own.group().strip()!r}, says what is between the columns, and is no row"
+            f"the first line, {f'sep={own.group(1)}'!r}, says what is between the columns, and is no row"
             + (f"; it is {delimiter!r}, as you say" if own.group(1) != between else "")
         )
-    seems_quoted = between == "\t" and is_quoted(start, between, goes_on=len(raw) >= LOOK_AT)
-    quoted, remedy = seems_quoted or between != "\t", ""
+    quotes = quotes_in(start, between, goes_on=len(raw) >= LOOK_AT) if between == "\t" else Quotes.TEXT
+    seems_quoted, remedy = quotes is Quotes.QUOTING, ""
+    quoted = seems_quoted or between != "\t"
     if said_format is not None:
-        quoted = said_format == CSV
+        quoted = said_format == CSV or between != "\t"
         if seems_quoted and not quoted:
             notes.append(
                 "quotes are text, as --format tsv says, and seem to be around cells: to read them without,"
                 " --format csv --delimiter tab"
             )
+    elif quotes is Quotes.EITHER:
+        notes.append(
+            "quotes are taken for text, and every line for a row; if they are around tabs and line ends:"
+            " --format csv --delimiter tab"
+        )
     elif seems_quoted:
         notes.append("quotes around cells are taken for quoting, as in CSV; if they are text: --format tsv")
         remedy = "If quotes are text here: --format tsv."

@@ -2,13 +2,16 @@
 the files of GLUE; told from its beginning.
 
 They are quoting only if nothing speaks against it (a quote within a cell that has none around it, a cell that goes on
-after its closing quote, rows of different lengths) and something speaks for it that texts hardly have by chance.
+after its closing quote, rows of different lengths) and something speaks for it that texts hardly have by chance. Where
+quoting would join lines that have all columns as they are, a text that begins with a quote and a later one that ends
+with it do so as well: there it is for the user to say.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from typing import NamedTuple
 
 from bertkit.corpus.reading.tables import Cells
@@ -20,33 +23,42 @@ _LOOKS_QUOTED = re.compile(r'"[^"]*(?:""[^"]*)+"')
 """A cell around which quotes stand, and those within are doubled."""
 
 
+class Quotes(Enum):
+    """What they are in a table."""
+
+    TEXT = "text"
+    QUOTING = "quoting"
+    EITHER = "either"
+    """Readable both ways, with different rows."""
+
+
 class _Cell(NamedTuple):
     text: str
     """Without the quotes around it, those within still doubled."""
     quoted: bool
 
 
-def is_quoted(start: str, delimiter: str, *, goes_on: bool) -> bool:
-    """Whether the cells of a table that begins so have quotes around them, all or where it is needed. `goes_on` says
-    that it does not end here.
+def quotes_in(start: str, delimiter: str, *, goes_on: bool) -> Quotes:
+    """What the quotes are in a table that begins so. `goes_on` says that it does not end here.
 
-    >>> is_quoted('text\\tlabel\\n"She said ""fine"" 0"\\tpos\\nbad\\tneg\\n', "\\t", goes_on=False)
-    True
-    >>> is_quoted('text\\tlabel\\n" Fine , " she said\\tpos\\nbad\\tneg\\n', "\\t", goes_on=False)
-    False
+    >>> quotes_in('text\\tlabel\\n"She said ""fine"" 0"\\tpos\\nbad\\tneg\\n', "\\t", goes_on=False)
+    <Quotes.QUOTING: 'quoting'>
+    >>> quotes_in('text\\tlabel\\n" Fine , " she said\\tpos\\nbad\\tneg\\n', "\\t", goes_on=False)
+    <Quotes.TEXT: 'text'>
     """
-    if '"' not in start:
-        return False
-    rows = _rows_if_quoted(start, delimiter, goes_on)
+    rows = _rows_if_quoted(start, delimiter, goes_on) if '"' in start else []
     if not rows or len({len(row) for row in rows}) > 1:
-        return False
+        return Quotes.TEXT
     cells = [cell for row in rows for cell in row]
-    return (
+    if any(delimiter in cell.text or "\n" in cell.text for cell in cells):
+        is_needed = _is_uneven(start, delimiter, len(rows[0]), goes_on)
+        return Quotes.QUOTING if is_needed or all(cell.quoted for cell in rows[0]) else Quotes.EITHER
+    seems_quoted = (
         any('""' in cell.text for cell in cells)
-        or _is_needed(start, delimiter, rows, goes_on)
         or any(_all_quoted(column) for column in zip(*rows, strict=True))
         or _as_spreadsheets_do(cells)
     )
+    return Quotes.QUOTING if seems_quoted else Quotes.TEXT
 
 
 def _rows_if_quoted(start: str, delimiter: str, goes_on: bool) -> list[list[_Cell]]:
@@ -74,14 +86,12 @@ def _rows_if_quoted(start: str, delimiter: str, goes_on: bool) -> list[list[_Cel
     return rows
 
 
-def _is_needed(start: str, delimiter: str, rows: Sequence[Sequence[_Cell]], goes_on: bool) -> bool:
-    """Whether there are tabs or line ends in quotes, and some lines have too few or too many if quotes are text."""
-    if not any(delimiter in cell.text or "\n" in cell.text for row in rows for cell in row):
-        return False
+def _is_uneven(start: str, delimiter: str, columns: int, goes_on: bool) -> bool:
+    """Whether some lines have too few columns or too many if quotes are text."""
     lines = start.split("\n")
     if goes_on:
         lines.pop()
-    return any(line.count(delimiter) != len(rows[0]) - 1 for line in lines if line.strip())
+    return any(line.count(delimiter) != columns - 1 for line in lines if line.strip())
 
 
 def _all_quoted(column: Sequence[_Cell]) -> bool:

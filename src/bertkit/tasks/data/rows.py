@@ -75,7 +75,7 @@ class Table:
         if not first:
             raise InputError(f"{self.source.name} has no rows", "It needs a header and at least one row.")
         if self.source.format == "jsonl" and len(first) == 1:
-            _refuse_one_for_all(self.source, first[0].values)
+            _refuse_one_for_all(self.source, first[0].values, known)
         self.columns = list(dict.fromkeys(name for row in first for name in row.values))
         self._rows = chain(first, self._rows)
 
@@ -208,10 +208,12 @@ def _source(path: str, file_format: str | None, encoding: str) -> Source:
     return sources[0]
 
 
-def _refuse_one_for_all(source: Source, values: dict[str, Any]) -> None:
-    """Where the one object of a file has all rows in it."""
+def _refuse_one_for_all(source: Source, values: dict[str, Any], known: Collection[str]) -> None:
+    """Where the one object of a file has all rows in it, and is no row itself."""
     rows = values.get("data")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        return
+    if any(name.strip().lower() in known for name in values if name != "data"):
         return
     if any("paragraphs" in row for row in rows):
         raise _squad(source)
