@@ -189,17 +189,23 @@ def test_predictions_go_on_after_a_kill(trained: Path, english: list[str], tmp_p
 
 
 def test_sigterm_ends_predictions_as_an_interruption_does(trained: Path, tmp_path: Path):
-    texts, out = tmp_path / "texts.txt", tmp_path / "out.jsonl"
-    texts.write_text("".join(f"good value number {n}\n" for n in range(40_000)))
-    command = [sys.executable, "-m", "bertkit", "predict", str(trained / "model"), str(texts), "--out", str(out)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    texts, out, whole = (tmp_path / name for name in ("texts.txt", "out.jsonl", "whole.jsonl"))
+    texts.write_text("".join(f"good value number {n}\n" for n in range(12_000)))
+    command = [sys.executable, "-m", "bertkit", "predict", str(trained / "model"), str(texts), "--out"]
+    subprocess.run([*command, str(whole)], check=True, stderr=subprocess.DEVNULL)
+    enough = sum(map(len, whole.read_bytes().splitlines(keepends=True)[:EXAMPLES_AT_ONCE]))
+    process = subprocess.Popen([*command, str(out)], stderr=subprocess.PIPE, text=True)
     part = tmp_path / "out.jsonl.part"
-    while process.poll() is None and (not part.exists() or not part.stat().st_size):
-        time.sleep(0.01)
+    while process.poll() is None and (not part.exists() or part.stat().st_size < enough):
+        time.sleep(0.001)
     process.send_signal(signal.SIGTERM)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 4, told
     assert "answers, which are kept. The same command goes on after them." in told
+    done = subprocess.run([*command, str(out)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "answers are there already; going on after them" in done.stderr
+    assert out.read_bytes() == whole.read_bytes()
 
 
 def test_answers_replace_a_file_only_if_told_to(trained: Path, tmp_path: Path):

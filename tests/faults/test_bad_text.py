@@ -26,6 +26,7 @@ from bertkit.corpus.reading.readers import (
     read_texts,
     records,
 )
+from bertkit.corpus.reading.types import decoded
 from bertkit.errors import InputError
 
 COMPRESS = {
@@ -402,3 +403,21 @@ def test_no_bytes_make_it_crash_or_be_silent(tmp_path_factory, content, format_,
     found = read_source(Source(str(path), format_, compression, len(content)), options)
     assert found
     json.dumps([one._asdict() for one in found])
+
+
+@pytest.mark.parametrize(
+    ("raw", "remedy"),
+    [
+        ("café - “so”".encode("cp1252"), "Perhaps it is windows-1252: give --encoding windows-1252"),
+        ("naïve".encode("cp1252"), "Perhaps it is windows-1252 or gb18030"),
+        ("今天天气不错".encode("gb18030"), "Perhaps it is gb18030"),
+        ("繁體中文".encode("big5"), "or big5"),
+        ("Это хорошо".encode("cp1251"), "Perhaps it is windows-1251"),
+        ("café – caf".encode() + b"\xe9", "it seems damaged there: mend the line or remove it"),
+        ("今天天气".encode()[:-1] + b",1", "it seems damaged there"),
+    ],
+)
+def test_what_is_not_utf8_is_damaged_or_in_an_encoding_that_it_could_be_in(raw: bytes, remedy: str):
+    found = decoded(1, raw)
+    assert isinstance(found, Problem)
+    assert remedy in found.remedy

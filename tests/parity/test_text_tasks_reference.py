@@ -137,7 +137,7 @@ def test_names_of_labels_may_be_a_list_and_nothing_stranger(tokenizer: Tokenizer
     config.write_text(json.dumps({**raw, "id2label": ["bad", "good"]}))
     assert load_fine_tuned(ModelFolder(tmp_path / "m")).task.labels == ("bad", "good")
     config.write_text(json.dumps({**raw, "id2label": "bad, good"}))
-    with pytest.raises(ModelFolderError, match="id2label is 'bad, good'. It must have a name for each number"):
+    with pytest.raises(ModelFolderError, match=r"id2label is 'bad, good'\. It must have a name for each number"):
         bertkit.load(tmp_path / "m")
 
 

@@ -72,7 +72,8 @@ def test_what_was_not_measured_comes_first_where_all_seems_right():
     right = [{"label": "often", "probabilities": {"often": 1.0, "rare": 0.0}} for _ in examples]
     lines = advice_of(task, examples, right, 1.0)
     assert lines[0] == (
-        "1 of 2 labels is not in what is measured on, first 'rare': how well it is found is not known. --dev needs some."
+        "1 of 2 labels is not in what is measured on, first 'rare': how well it is found is not known."
+        " --dev needs some."
     )
     assert not any("Nothing was wrong" in line for line in lines)
     wrong = said_everywhere(examples, "rare")

@@ -192,9 +192,9 @@ def _to_file(
                 done(written)
                 count += written
         except KeyboardInterrupt:
-            raise InterruptionError(
-                f"stopped after {count:,} answers, which are kept", "The same command goes on after them."
-            ) from None
+            kept = f"after {count:,} answers, which are kept" if count else "before there were answers to keep"
+            again = "The same command goes on after them." if count else "The same command begins anew."
+            raise InterruptionError(f"stopped {kept}", again) from None
     note(f"{count:,} answers to {out}")
 
 

@@ -96,22 +96,40 @@ def _western_or_spaced(text: str) -> bool:
     return sum(character.isascii() for character in text) > 0.005 * len(text)
 
 
-def likely_encoding(raw: bytes, at: int) -> str:
-    """What text may be in whose byte `at` is no UTF-8. Western writing has letters here and there that are not ASCII;
-    Chinese has many together, of two bytes each.
+def likely_encodings(raw: bytes, at: int) -> list[str]:
+    """What a text may be in whose byte `at` is no UTF-8, the likeliest first; nothing if it is UTF-8 with some damage.
+    Western writing has letters here and there that are not ASCII; Chinese has many together, of two bytes each, and
+    Russian many of one.
 
-    >>> likely_encoding("café - “so”".encode("cp1252"), 3), likely_encoding("真的很好".encode("gb18030"), 0)
-    ('windows-1252', 'gb18030')
+    >>> likely_encodings("café - “so”".encode("cp1252"), 3), likely_encodings("真的很好".encode("gb18030"), 0)
+    (['windows-1252'], ['gb18030', 'big5'])
+    >>> likely_encodings("café – caf".encode() + b"\\xe9", 13)
+    []
     """
     near = raw[max(0, at - NEAR) : at + NEAR]
     runs = [len(run) for run in _NOT_ASCII.findall(near)]
-    if max(runs) >= LONGEST_WESTERN_RUN or all(length % 2 == 0 for length in runs):
-        return "gb18030"
+    if _is_mostly_utf8(near):
+        return []
+    western = "windows-1252" if _decodes(near, "cp1252") else "iso-8859-1"
+    chinese = [encoding for encoding in ("gb18030", "big5") if _decodes(raw, encoding)]
+    if max(runs) >= LONGEST_WESTERN_RUN:
+        return chinese or ["windows-1251", western]
+    return [*chinese, western] if all(length % 2 == 0 for length in runs) else [western, *chinese]
+
+
+def _decodes(raw: bytes, encoding: str) -> bool:
     try:
-        near.decode("cp1252")
+        raw.decode(encoding)
     except UnicodeDecodeError:
-        return "iso-8859-1"
-    return "windows-1252"
+        return False
+    return True
+
+
+def _is_mostly_utf8(raw: bytes) -> bool:
+    """Whether more characters of several bytes are UTF-8 than bytes are not."""
+    text = raw.decode("utf-8", "surrogateescape")
+    wrong = sum("\udc80" <= character <= "\udcff" for character in text)
+    return sum(not character.isascii() for character in text) > 2 * wrong
 
 
 def as_utf8(stream: ByteStream, encoding: str) -> tuple[ByteStream, str]:

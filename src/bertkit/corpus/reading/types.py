@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bertkit.corpus.reading.encoding import check_encoding, likely_encoding
+from bertkit.corpus.reading.encoding import check_encoding, likely_encodings
 from bertkit.errors import UsageError, nearest
 
 DOCUMENTS = ("auto", "file", "line", "blank-line")
@@ -106,13 +106,17 @@ def decoded(line: int, raw: bytes, encoding: str = "utf-8") -> str | Problem:
     if encoding != "utf-8":
         column = len(raw[line_start:at].decode("utf-8", "replace")) + 1
         return Problem(line, f"not valid {encoding} at column {column}", excerpt(raw, at), "Check the encoding.")
-    seems = likely_encoding(raw, at)
-    return Problem(
-        line,
-        f"byte {raw[at]:#04x} at column {at - line_start + 1} is not UTF-8",
-        excerpt(raw, at),
-        f"Perhaps it is {seems}: give --encoding {seems} if the command has it, or convert the file, for instance:"
-        f" iconv -f {seems.upper()} -t UTF-8.",
+    reason = f"byte {raw[at]:#04x} at column {at - line_start + 1} is not UTF-8"
+    return Problem(line, reason, excerpt(raw, at), _remedy(likely_encodings(raw, at)))
+
+
+def _remedy(encodings: list[str]) -> str:
+    if not encodings:
+        return "The text around it is UTF-8, so it seems damaged there: mend the line or remove it."
+    first = encodings[0]
+    return (
+        f"Perhaps it is {' or '.join(encodings)}: give --encoding {first} if the command has it, or convert the file,"
+        f" for instance: iconv -f {first.upper()} -t UTF-8."
     )
 
 
