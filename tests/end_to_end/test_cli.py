@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -54,6 +55,16 @@ def test_every_command_explains_itself(command):
     done = bertkit_command(command, "--help")
     assert done.returncode == 0
     assert len(done.stdout) > 300
+
+
+def test_a_process_of_several_ends_with_its_own_exit_code():
+    """torch's process groups have threads that may abort a process while Python ends."""
+    code = "import atexit, os, sys; atexit.register(os.abort); sys.argv = ['bertkit', *sys.argv[1:]]\n"
+    command = [sys.executable, "-c", code + "from bertkit.cli import main; main()"]
+    environment = {**os.environ, "WORLD_SIZE": "2", "RANK": "1"}
+    for argument, exit_code, said in (("--version", 0, f"bertkit {bertkit.__version__}\n"), ("--versoin", 2, "")):
+        done = subprocess.run([*command, argument], capture_output=True, text=True, env=environment)
+        assert (done.returncode, done.stdout) == (exit_code, said), done.stderr
 
 
 def test_version():

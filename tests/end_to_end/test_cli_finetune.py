@@ -193,7 +193,7 @@ def test_sigterm_ends_predictions_as_an_interruption_does(trained: Path, tmp_pat
     texts.write_text("".join(f"good value number {n}\n" for n in range(12_000)))
     command = [sys.executable, "-m", "bertkit", "predict", str(trained / "model"), str(texts), "--out"]
     subprocess.run([*command, str(whole)], check=True, stderr=subprocess.DEVNULL)
-    enough = sum(map(len, whole.read_bytes().splitlines(keepends=True)[:EXAMPLES_AT_ONCE]))
+    enough = sum(map(len, whole.read_bytes().splitlines(keepends=True)[: 2 * EXAMPLES_AT_ONCE]))
     process = subprocess.Popen([*command, str(out)], stderr=subprocess.PIPE, text=True)
     part = tmp_path / "out.jsonl.part"
     while process.poll() is None and (not part.exists() or part.stat().st_size < enough):

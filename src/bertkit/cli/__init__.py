@@ -144,5 +144,20 @@ def _options(
 def main() -> NoReturn:
     """Run the command line. What typer finds wrong with the options it prints itself, with exit code 2."""
     share_cores()
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            _leave(end.code)
+        raise
     raise AssertionError("typer exits by itself")
+
+
+def _leave(code: object) -> NoReturn:
+    """End a process of several, as torchrun starts them, without taking Python down first. Threads of torch's process
+    groups outlive `destroy_process_group`; one that lets go of a tensor while Python ends would abort the process, and
+    torchrun would call a good run failed. All files are written by now."""
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
