@@ -38,8 +38,10 @@ MOST = 10_000
 REFERENCE_RATE = 5e-5
 """What the Trainer takes unless it is told otherwise."""
 SIDES = ("bertkit", "reference")
-SAME_RATE = "same-rate"
-"""The Trainer at the rate that bertkit takes, to tell what is the rate's doing. Only where --sides names it."""
+SWAPPED = ("same-rate", "bertkit-at-its-rate")
+"""The Trainer at the rate that bertkit takes and bertkit at the Trainer's, to tell what is the rate's doing. Only where
+--sides names them."""
+BERTKIT, AT_REFERENCE_RATE = ("bertkit", SWAPPED[1]), ("reference", SWAPPED[1])
 
 
 class Case(NamedTuple):
@@ -111,7 +113,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--seeds", type=int, default=6, help="at most")
     parser.add_argument("--most", type=int, default=MOST, help="examples to learn from, at most")
-    parser.add_argument("--sides", nargs="+", choices=[*SIDES, SAME_RATE], default=list(SIDES))
+    parser.add_argument("--sides", nargs="+", choices=[*SIDES, *SWAPPED], default=list(SIDES))
     parser.add_argument("--table", action="store_true", help="print what is there and stop")
     options = parser.parse_args()
     if options.table:
@@ -143,7 +145,7 @@ def run(name: str, case: Case, seed: int, options: argparse.Namespace) -> None:
     length = min(case.length or kind.usual_length, folder.config.max_position_embeddings)
     size = {"examples": len(train), "epochs": case.epochs, "length": length}
     done = {(line["case"], line["seed"], line["side"]) for line in read(options.out) if size.items() <= line.items()}
-    asked = [side for side in (*case.sides, SAME_RATE) if side in options.sides]
+    asked = [side for side in (*case.sides, *SWAPPED) if side in options.sides]
     asked = [side for side in asked if side == "bertkit" or seed < case.reference_seeds]
     sides = [side for side in asked if (name, seed, side) not in done]
     if not sides:
@@ -156,16 +158,16 @@ def run(name: str, case: Case, seed: int, options: argparse.Namespace) -> None:
     request = FinetuneRequest(task=case.task, train="", start=str(start))
     for side in sides:
         model = new_model(folder, task, request, seed)
+        its = replace(settings, learning_rate=REFERENCE_RATE) if side in AT_REFERENCE_RATE else settings
         began = time.perf_counter()
-        if side == "bertkit":
+        if side in BERTKIT:
             scorer = Scorer(model, task, tokenizer)
             # the last epoch counts on both sides: choosing by the dev set would be choosing by what is reported
-            fit(model, task, units, None, settings, seed=seed, pad_id=tokenizer.pad_id)
+            fit(model, task, units, None, its, seed=seed, pad_id=tokenizer.pad_id)
         else:
             with tempfile.TemporaryDirectory() as place:
                 save_fine_tuned(Path(place) / "m", model, task, tokenizer, metrics={}, provenance={})
                 theirs = CLASSES[case.task].from_pretrained(Path(place) / "m")
-            its = settings if side == SAME_RATE else replace(settings, learning_rate=REFERENCE_RATE)
             train_reference(theirs, task, units, its, pad_id=tokenizer.pad_id, seed=seed)
             scorer = Scorer(here(theirs, tokenizer), task, tokenizer)
         seconds = time.perf_counter() - began
@@ -185,16 +187,17 @@ def read(out: Path) -> list[dict[str, Any]]:
 
 
 def print_table(lines: list[dict[str, Any]]) -> None:
-    print("| | metric | examples | epochs | seeds | bertkit | transformers' Trainer | the same at bertkit's rate |")
-    print("|---|---|---|---|---|---|---|---|")
+    sides = ("bertkit", "transformers' Trainer", "the Trainer at bertkit's rate", "bertkit at the Trainer's")
+    print(f"| | metric | examples | epochs | seeds | {' | '.join(sides)} |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for name, case in CASES.items():
         if (size := largest_size(name, lines)) is None:
             continue
         of_case = [line for line in lines if line["case"] == name and size_of(line) == size]
-        sides = [[line for line in of_case if line["side"] == side] for side in (*SIDES, SAME_RATE)]
+        measured = [[line for line in of_case if line["side"] == side] for side in (*SIDES, *SWAPPED)]
         for metric in case.metrics:
-            shown = [spread([line[metric] for line in side]) if side else "" for side in sides]
-            count = ", ".join(str(len(side)) for side in sides if side)
+            shown = [spread([line[metric] for line in side]) if side else "" for side in measured]
+            count = ", ".join(str(len(side)) for side in measured if side)
             print(f"| {name} | {metric} | {size[0]:,} | {size[1]} | {count} | {' | '.join(shown)} |")
 
 

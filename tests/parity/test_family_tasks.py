@@ -127,7 +127,7 @@ def test_theirs_opens_here(family, name, tokenizers, tmp_path):
     theirs = getattr(transformers, PREFIXES[family] + suffix)(AutoConfig.from_pretrained(tmp_path / "sizes")).eval()
     theirs.save_pretrained(tmp_path / "theirs")
     tokenizer.save(tmp_path / "theirs")
-    model, found, _ = load_fine_tuned(ModelFolder(tmp_path / "theirs"))
+    model, found = load_fine_tuned(ModelFolder(tmp_path / "theirs"))
     assert type(found) is type(task)
     assert found.labels == task.labels
     scores_agree(model, found, tokenizer, theirs, inputs)

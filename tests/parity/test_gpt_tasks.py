@@ -130,7 +130,7 @@ def test_theirs_opens_here(family, name, folders, tokenizers, tmp_path):
     theirs = getattr(transformers, PREFIXES[family] + suffix)(config).eval()
     theirs.save_pretrained(tmp_path / "theirs")
     tokenizers[family].save(tmp_path / "theirs")
-    model, found, _ = load_fine_tuned(ModelFolder(tmp_path / "theirs"))
+    model, found = load_fine_tuned(ModelFolder(tmp_path / "theirs"))
     assert type(found) is type(task)
     assert found.labels == task.labels
     scores_agree(model, found, tokenizers[family], theirs, inputs)

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import bertkit
 from bertkit.cli import app
+from bertkit.errors import UsageError
 from bertkit.inference.scoring import Scorer
 from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
 from bertkit.interop.folder import ModelFolder
@@ -68,7 +69,7 @@ def assert_equal(model: FineTuned, task: Qa, tokenizer: Tokenizer, reference: Be
 
 def test_their_model_opens_here(theirs, tokenizer: Tokenizer) -> None:
     reference, folder = theirs
-    model, task, _ = load_fine_tuned(ModelFolder(folder))
+    model, task = load_fine_tuned(ModelFolder(folder))
     assert isinstance(task, Qa)
     assert task == Qa()
     assert_equal(model, Qa(max_length=64, stride=16), tokenizer, reference)
@@ -85,7 +86,7 @@ def test_our_model_opens_there(tmp_path: Path, tiny: Bert, tokenizer: Tokenizer)
     assert not report["missing_keys"]
     assert not report["unexpected_keys"]
     assert_equal(model, task, tokenizer, reference.eval())
-    again, same_task, _ = load_fine_tuned(ModelFolder(folder))
+    again, same_task = load_fine_tuned(ModelFolder(folder))
     assert same_task == task
     assert_equal(again, task, tokenizer, reference)
 
@@ -144,3 +145,7 @@ def test_a_model_of_theirs_that_finds_no_answer_is_scored_as_ours_is(
         app, ["predict", str(folder), "--question", asked[0], "-t", text, "--no-answer", "--threads", "1"]
     )
     assert json.loads(done.stdout) == silent
+    assert evaluated(folder, "--no-answer", "--threshold", "1e6")[0]["accuracy_unanswerable"] == 0.0
+    assert bertkit.load(folder, threads=1, no_answer=True, threshold=1e6)(asked)["answer"] != ""
+    with pytest.raises(UsageError, match=r"--threshold with a model that always answers\. Give --no-answer too"):
+        bertkit.load(folder, threads=1, threshold=1.0)

@@ -104,7 +104,7 @@ def test_theirs_opens_here(tokenizer: Tokenizer, tmp_path: Path, name: str):
     task, their_class, inputs = TASKS[name]
     labels = list(task.labels) or ["LABEL_0"]
     theirs = saved_by_them(tmp_path / "theirs", their_class, tokenizer, labels, task.problem_type)
-    model, found, _ = load_fine_tuned(ModelFolder(tmp_path / "theirs"))
+    model, found = load_fine_tuned(ModelFolder(tmp_path / "theirs"))
     assert type(found) is type(task)
     assert found.labels == task.labels
     scores_agree(model, found, tokenizer, theirs, inputs)
@@ -115,7 +115,7 @@ def test_one_label_that_a_text_may_have_or_not_is_no_number(tokenizer: Tokenizer
     theirs = saved_by_them(
         tmp_path / "m", BertForSequenceClassification, tokenizer, ["toxic"], "multi_label_classification"
     )
-    model, task, _ = load_fine_tuned(ModelFolder(tmp_path / "m"))
+    model, task = load_fine_tuned(ModelFolder(tmp_path / "m"))
     assert isinstance(task, Classify)
     scores_agree(model, task, tokenizer, theirs, TEXTS[:1])
     assert 0 < bertkit.load(tmp_path / "m")(TEXTS[0])["probabilities"]["toxic"] < 1

@@ -322,7 +322,7 @@ TEXTS = ["one text", "another text, somewhat longer than that", "我们喜欢学
 
 def test_the_folder_gives_the_same_model_and_task(saved: Path, tokenizer: Tokenizer):
     folder = ModelFolder(saved)
-    model, task, _ = load_fine_tuned(folder)
+    model, task = load_fine_tuned(folder)
     assert task == Scored
     for name, tensor in small(tokenizer).state_dict().items():
         assert torch.equal(model.state_dict()[name], tensor)

@@ -90,6 +90,17 @@ def test_no_interval_is_certain_of_what_a_few_examples_say(count: int):
     assert interval(task, examples, answers) == (0, pytest.approx(1 - low))
 
 
+def test_an_interval_of_examples_that_are_half_right_is_not_certain_either():
+    passage = "The Normans came from Norway."
+    questions = [QaExample(str(n), str(n), "Who came?", passage, (Answer("The Normans", 0),)) for n in range(10)]
+    low, high = interval(Qa(), questions, [{"answer": "Normans or others"}] * 10)
+    assert low == pytest.approx(0.5 * 0.025**0.1)
+    assert high == pytest.approx(low + 1 - 0.025**0.1)
+    for count in (1, 2, 3):
+        numbers = [TextExample(str(n), "text", None, float(n)) for n in range(count)]
+        assert interval(Regress(mean=0.0), numbers, [{"score": each.right} for each in numbers]) == (-1, 1)
+
+
 def test_an_interval_of_many_examples_takes_little_memory():
     task, examples, answers = classified(20_000, 2_000)
     tracemalloc.start()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bertkit.errors import InputError
 from bertkit.tasks.data.squad import Answer, QaExample
 from bertkit.tasks.qa import Qa
-from bertkit.tasks.qa_scores import agreement, best_agreement, qa_scores
+from bertkit.tasks.qa_scores import agreement, best_agreement, best_threshold, qa_scores
 from bertkit.tasks.task import Reading
 
 PASSAGE = "The Normans came from Denmark, Iceland and Norway. In 911 Rollo swore fealty to King Charles III."
@@ -123,6 +123,36 @@ def test_saying_nothing_is_right_only_where_there_is_no_answer() -> None:
         "f1_answerable": 1,
         "accuracy_unanswerable": 1,
     }
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-3, 3).map(float), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 1.0])),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_no_threshold_is_better_than_the_best(sides: list[tuple[float, float, float]]) -> None:
+    def mean(threshold: float) -> float:
+        return sum(silent if margin > threshold else said for margin, said, silent in sides) / len(sides)
+
+    threshold, best = best_threshold(*zip(*sides, strict=True))
+    assert mean(threshold) == pytest.approx(best)
+    assert best == pytest.approx(max(mean(half / 2) for half in range(-9, 9)))
+
+
+def test_which_threshold_would_have_been_better_is_told() -> None:
+    first, none = QaExample("1", "1", "Who?", PASSAGE, (Answer("Rollo", 58),)), QaExample("2", "2", "Why?", PASSAGE, ())
+    best = [{"answer": "Rollo", "score": 3.0}]
+    answers = [{"answer": "", "no_answer_score": nothing, "best": best} for nothing in (4.0, 9.0)]
+    (told,) = Qa(no_answer=True).in_hindsight([first, none], answers)
+    assert told == "with --threshold 3.5, for evaluate and predict, F1 would be 1.0000 on these questions"
+    assert Qa(no_answer=True).advice([], [first, none], answers, 32) == [f"W{told[1:]}."]
+    assert Qa(no_answer=False).in_hindsight([first, none], answers) == []
+    answers[0]["answer"] = "Rollo"
+    assert Qa(no_answer=True, threshold=3.5).in_hindsight([first, none], answers) == []
+    nowhere = {"answer": "", "no_answer_score": 1.0, "best": []}
+    assert Qa(no_answer=True).in_hindsight([first, none], [nowhere, nowhere]) == []
 
 
 def squad(*questions: dict, context: str = PASSAGE, **more) -> dict:

@@ -17,6 +17,7 @@ from bertkit.tasks.data.split import in_both, split
 from bertkit.tasks.data.squad import QaExample
 from bertkit.tasks.data.texts import TextExample
 from bertkit.tasks.qa import Qa
+from bertkit.tasks.regress import Regress
 from bertkit.training.examples import FinetuneRequest, read_examples
 
 ONE_LABEL, SEVERAL_LABELS = (Classify(classes=("a", "b"), multi_label=several) for several in (False, True))
@@ -29,6 +30,32 @@ def test_texts_that_differ_in_case_and_white_space_alone_are_the_same():
     questions = [QaExample(str(n), str(n), f"who {n}?", f"Passage {n // 2} tells.{' ' * (n % 2)}") for n in range(40)]
     train, dev = split(questions, 0.1, 0, family=Qa.family)
     assert not {each.context.strip() for each in train} & {each.context.strip() for each in dev}
+
+
+def test_a_pair_and_its_mirror_are_the_same(tmp_path: Path):
+    there, back = TextExample("1", "Good value", "It fell apart"), TextExample("2", "it fell apart", "good  value")
+    assert in_both([there], [back], Classify.content) == in_both([there], [back], Regress.content) == 1
+    assert in_both([there], [back._replace(pair="it fell apart")], Classify.content) == 0
+    table = tmp_path / "pairs.tsv"
+    pairs = [(f"a text {n}", f"another {n}", n % 5) for n in range(50)]
+    rows = [f"{a}\t{b}\t{score}\n{b}\t{a}\t{score}\n" for a, b, score in pairs]
+    table.write_text("sentence1\tsentence2\tscore\n" + "".join(rows))
+    for task in ("embed", "regress"):
+        notes: list[str] = []
+        found = read_examples(FinetuneRequest(task=task, train=str(table), start=""), 64, notes)
+        assert len(found.dev) == 10
+        assert not {each.text for each in found.train} & {each.text for each in found.dev}
+        assert not [note for note in notes if "in the training data too" in note]
+
+
+def test_families_that_have_an_example_in_common_are_one():
+    pairs = ["ab", "bc", "cd", *(letter * 2 for letter in "xyzuvwop")]
+    pairs += [pair[::-1] for pair in pairs]
+    examples = [TextExample(str(number), *pair) for number, pair in enumerate(pairs)]
+    for seed in range(20):
+        train, dev = split(examples, 0.2, seed, family=lambda each: each.text, same=Classify.content)
+        assert not {Classify.content(each) for each in train} & {Classify.content(each) for each in dev}
+        assert not {each.text for each in train} & {each.text for each in dev}
 
 
 def test_a_split_has_every_label_in_its_share():

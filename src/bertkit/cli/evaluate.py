@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bertkit.cli.options import Device, Encoding, IgnoreKeys, Model, Precision, Runtime, Threads, emit, for_people
+from bertkit.cli.options import Device, Encoding, IgnoreKeys, Model, Precision, Runtime, Threads, emit, for_people, note
 from bertkit.cli.reading_tables import (
     Endings,
     Pair,
@@ -19,7 +19,7 @@ from bertkit.cli.reading_tables import (
     saying,
     tell_of_cuts,
 )
-from bertkit.cli.task_options import Columns, Delimiter, FirstEnding, Long, NoAnswer, TaskFormat
+from bertkit.cli.task_options import Columns, Delimiter, FirstEnding, Long, NoAnswer, TaskFormat, Threshold
 from bertkit.errors import InputError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def evaluate(
     ] = None,
     long: Long = None,
     no_answer: NoAnswer = None,
+    threshold: Threshold = None,
     first_ending: FirstEnding = None,
     delimiter: Delimiter = None,
     columns: Columns = None,
@@ -85,6 +86,7 @@ def evaluate(
         runtime=runtime,
         long=long,
         no_answer=no_answer,
+        threshold=threshold,
         first_ending=first_ending,
     )
     task = predictor.scorer.task
@@ -107,6 +109,8 @@ def evaluate(
     answers = predictor.scorer.answer(examples)
     metrics, confusion = task.metrics(examples, answers), task.confusion(examples, answers)
     tell_of_cuts(predictor)
+    for line in task.in_hindsight(examples, answers):
+        note(line)
     if not for_people():
         found: dict[str, Any] = {"examples": len(examples), "metrics": metrics}
         if confusion is not None and len(confusion[0]) <= LABELS_WRITTEN:

@@ -38,7 +38,7 @@ from bertkit.cli.reading_tables import (
     saying,
     tell_of_cuts,
 )
-from bertkit.cli.task_options import Columns, Delimiter, FirstEnding, Long, NoAnswer, TaskFormat
+from bertkit.cli.task_options import Columns, Delimiter, FirstEnding, Long, NoAnswer, TaskFormat, Threshold
 from bertkit.errors import InterruptionError, UsageError
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def predict(
     question_column: Question = None,
     long: Long = None,
     no_answer: NoAnswer = None,
+    threshold: Threshold = None,
     first_ending: FirstEnding = None,
     endings: Endings = None,
     delimiter: Delimiter = None,
@@ -119,6 +120,7 @@ def predict(
         runtime=runtime,
         long=long,
         no_answer=no_answer,
+        threshold=threshold,
         first_ending=first_ending,
     )
     reading = as_in_training(reading, model, ignore_config_key)

@@ -36,6 +36,14 @@ NoAnswer = Annotated[
         show_default=False,
     ),
 ]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        help="qa: say that there is no answer where the score of that is higher than the best answer's by more than"
+        " this. [0]",
+        show_default=False,
+    ),
+]
 
 
 def names_given(**names: str | None) -> dict[str, str]:

@@ -59,24 +59,27 @@ def load(
     ignore_config_keys: Collection[str] = (),
     long: str | None = None,
     no_answer: bool | None = None,
+    threshold: float | None = None,
     first_ending: int | None = None,
     runtime: str = "torch",
 ) -> Predictor:
     """A predictor for the folder's task; the first options, and `runtime`, are those of `load_encoder`.
 
     `long` (classify, regress) is what to do with a text longer than the model: head-tail, windows, head or error.
-    `no_answer` (qa) is whether there may be no answer in a passage. `first_ending` (choice) is the number of the first
-    ending, 0 or 1. Unless given, they are as in training; a folder of transformers does not tell them, and has
-    head-tail, False and 0.
+    `no_answer` (qa) is whether there may be no answer in a passage, and `threshold` by how much the score of that must
+    be higher than the best answer's to be said. `first_ending` (choice) is the number of the first ending, 0 or 1.
+    Unless given, they are as in training; a folder of transformers does not tell them, and has head-tail, False, 0 and
+    0.
 
     A pretrained model fills masks, a bare encoder gives vectors, a language model writes on (`Generator`), a fine-tuned
     model does what it was trained for.
     """
     folder = ModelFolder(find_folder(folder_or_name), ignore_config_keys=ignore_config_keys)
     if folder.task in PRETRAINED and not folder.gives_sentence_cosines:
-        if any(said is not None for said in (long, no_answer, first_ending)):
+        if any(said is not None for said in (long, no_answer, threshold, first_ending)):
             raise UsageError(
-                f"long, no_answer or first_ending with {folder.path}, which is not fine-tuned", "Leave them out."
+                f"long, no_answer, threshold or first_ending with {folder.path}, which is not fine-tuned",
+                "Leave them out.",
             )
         encoder = load_encoder(
             folder_or_name,
@@ -99,9 +102,9 @@ def load(
     from bertkit.interop.fine_tuned import load_fine_tuned
 
     tokenizer = folder.tokenizer()
-    model, task, _ = load_fine_tuned(folder)
+    model, task = load_fine_tuned(folder)
     name = folder.path.resolve().name
-    task = task.told(long=long, no_answer=no_answer, first_ending=first_ending)
+    task = task.told(long=long, no_answer=no_answer, threshold=threshold, first_ending=first_ending)
     scorer = Scorer(model.to(torch_device), task, tokenizer, precision=machine.precision, name=name)
     scorer.encoder.runtime = open_runtime(runtime, folder)
     scorer.encoder.pool_as(folder.sentence_settings)

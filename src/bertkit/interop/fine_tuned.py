@@ -1,8 +1,9 @@
 """A fine-tuned model in a model folder: the head's tensors under the names transformers has for them, the labels in
 config.json, and in bertkit.json all that the task has to know.
 
-What transformers has no place for (a CRF, an LSTM, a mix of layers) is kept under names of our own; a model with such
-parts opens there, but without them. So does a left-to-right BERT for whole texts: there its head would read [CLS].
+What transformers has no place for (a CRF, an LSTM, a mix of layers) is kept under names of our own. A model with a CRF
+or a mix opens there, but without it; one with an LSTM does not, for its head is as wide as the LSTM. A left-to-right
+BERT for whole texts opens, and there its head would read [CLS].
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ MATRICES = ("classifier", "qa_outputs")
 class LoadedTask(NamedTuple):
     model: FineTuned
     task: Task[Any]
-    notes: list[str]
 
 
 def save_fine_tuned(
@@ -110,7 +110,7 @@ def load_fine_tuned(folder: ModelFolder) -> LoadedTask:
                 "Config and weights do not belong together: bring the files that do.",
             )
     model.load_state_dict({**{f"bert.{k}": v for k, v in bert.state_dict().items()}, **tensors}, assign=True)
-    return LoadedTask(model.eval(), task, [])
+    return LoadedTask(model.eval(), task)
 
 
 def columns_of(folder: ModelFolder) -> dict[str, str]:

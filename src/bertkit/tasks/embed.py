@@ -89,7 +89,8 @@ class Embed(Task[PairExample]):
 
     @staticmethod
     def content(example: PairExample) -> Hashable:
-        return example.text, example.pair
+        """In any order: the cosine is the same."""
+        return frozenset((example.text, example.pair))
 
     @staticmethod
     def family(example: PairExample) -> Hashable:

@@ -60,7 +60,8 @@ def fitted(
     first: Sequence[int], second: Sequence[int] | None, tokenizer: Tokenizer, *, max_length: int, long: str
 ) -> list[Features]:
     """One sequence if it fits; else what the policy says. Of a pair, what does not fit is taken from the longer text,
-    and windows go over the longer one with the other beside each: its two ends, if it alone would fill half of them."""
+    and windows go over the longer one with the other beside each. If that alone would fill half of a sequence, it is
+    cut too: to its two ends, or with `head` to its beginning."""
     room = max_length - tokenizer.frame.size(pair=second is not None)
     if len(first) + len(second or ()) <= room:
         return [Features(*framed(first, second, tokenizer))]
@@ -70,7 +71,7 @@ def fitted(
     longer_is_first = len(first) >= len(second)
     longer, shorter = (first, second) if longer_is_first else (second, first)
     whole = whole and len(shorter) <= room // 2
-    shorter = next(iter(_cut(shorter, room // 2, "head-tail")))
+    shorter = next(_cut(shorter, room // 2, "head" if long == "head" else "head-tail"))
     parts = _cut(longer, room - len(shorter), long)
     pairs = ((part, shorter) if longer_is_first else (shorter, part) for part in parts)
     return [Features(*framed(a, b, tokenizer), whole=whole) for a, b in pairs]

@@ -20,25 +20,22 @@ from torch import Tensor
 from bertkit.errors import InputError, UsageError
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.squad import Answer, QaExample, question_of, read_questions
-from bertkit.tasks.encoding import TEXTS_AT_ONCE, framed, pieces_of
-from bertkit.tasks.qa_scores import best_agreement, qa_scores
+from bertkit.tasks.data.squad import QaExample, question_of, read_questions
+from bertkit.tasks.encoding import framed, pieces_of
+from bertkit.tasks.qa_passages import Passage, passages_of, tokens_of
+from bertkit.tasks.qa_scores import best_agreement, best_threshold, qa_scores
 from bertkit.tasks.qa_spans import BEST, best_spans, characters_of
 from bertkit.tasks.task import Features, Mistake, Reading, Task, TaskBatch, Unit
-from bertkit.text.tokenizer import Tokenizer, without_surrogates
+from bertkit.text.tokenizer import Tokenizer
 from bertkit.text.windows import windows
 
 USUAL_LENGTH = 384
 TOO_LONG = 0.01
 """This share of the answers may be too long to be given: a few very long ones would let all others be too."""
+WORTH_A_WORD = 0.005
+"""A gain in F1 that is less is not told of."""
 SHOWN = 3
 """So many of the best answers are told."""
-
-
-class Passage(NamedTuple):
-    ids: list[int]
-    spans: npt.NDArray[np.int64]
-    """For each token its first character and the one after its last."""
 
 
 class PartOfPassage(NamedTuple):
@@ -71,13 +68,14 @@ class Qa(Task[QaExample]):
     no_answer: bool = False
     """Whether there may be none in the passage."""
     threshold: float = 0.0
-    """Nothing is answered if the score of that is higher than the best answer's by more than this."""
+    """Nothing is answered if the score of that is higher than the best answer's by more than this. Training leaves it
+    at 0; what would do better on what is measured on, is told."""
 
     name: ClassVar[str] = "qa"
     architecture: ClassVar[str] = "BertForQuestionAnswering"
-    usual_length: ClassVar[int] = 384
+    usual_length: ClassVar[int] = USUAL_LENGTH
     head_name: ClassVar[str] = "qa_outputs"
-    may_be_told: ClassVar[tuple[str, ...]] = ("no_answer",)
+    may_be_told: ClassVar[tuple[str, ...]] = ("no_answer", "threshold")
 
     def __post_init__(self) -> None:
         if self.max_length < 8 or self.stride < 0 or self.max_question < 1 or self.max_answer < 1:
@@ -86,6 +84,14 @@ class Qa(Task[QaExample]):
                 f"answers of {self.max_answer}",
                 "A window has at least 8 tokens, a question and an answer at least 1.",
             )
+        if not math.isfinite(self.threshold):
+            raise UsageError(f"a threshold of {self.threshold}", "Give a finite number.")
+
+    def told(self, **said: Any) -> Self:
+        task = super().told(**said)
+        if said.get("threshold") is not None and not task.no_answer:
+            raise UsageError("--threshold with a model that always answers", "Give --no-answer too.")
+        return task
 
     @classmethod
     def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[QaExample]:
@@ -170,7 +176,7 @@ class Qa(Task[QaExample]):
 
     def encode(self, examples: Sequence[QaExample], tokenizer: Tokenizer) -> list[Unit]:
         questions = pieces_of([example.question for example in examples], tokenizer)
-        passages = _passages(examples, tokenizer)
+        passages = passages_of([example.context for example in examples], tokenizer)
         return [
             self._windows(example, question, passages[example.context], tokenizer)
             for example, question in zip(examples, questions, strict=True)
@@ -181,7 +187,7 @@ class Qa(Task[QaExample]):
         whole = len(question)
         question = self._fitted(question, room, example)
         size = room - len(question)
-        answer = _tokens_of(example.answers[0], passage.spans) if example.answers else None
+        answer = tokens_of(example.answers[0], passage.spans) if example.answers else None
         found = []
         for start, stop, _, _ in windows(len(passage.ids), size, context=min(-(-self.stride // 2), size // 4)):
             ids, segments = framed(question, passage.ids[start:stop], tokenizer)
@@ -261,6 +267,32 @@ class Qa(Task[QaExample]):
         right = [[answer.text for answer in example.answers or ()] for example in examples]
         return qa_scores(right, [answer["answer"] for answer in answers])
 
+    def in_hindsight(self, examples: Sequence[QaExample], answers: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Which threshold would have been best, if it is worth a word."""
+        if not (self.no_answer and examples):
+            return []
+        sides = []
+        for example, answer in zip(examples, answers, strict=True):
+            right = [each.text for each in example.answers or ()]
+            nothing = answer["no_answer_score"]
+            best = answer["best"][0] if answer["best"] else {"answer": "", "score": nothing}
+            f1s = best_agreement(str(best["answer"]), right).f1, best_agreement("", right).f1
+            sides.append((nothing - best["score"], *f1s))
+        threshold, f1 = best_threshold(*zip(*sides, strict=True))
+        gained = f1 - self.metrics(examples, answers)["f1"]
+        if gained < WORTH_A_WORD:
+            return []
+        return [f"with --threshold {threshold:.6g}, for evaluate and predict, F1 would be {f1:.4f} on these questions"]
+
+    def advice(
+        self,
+        train: Sequence[QaExample],  # noqa: ARG002
+        dev: Sequence[QaExample],
+        answers: Sequence[Mapping[str, Any]],
+        batch: int,  # noqa: ARG002
+    ) -> list[str]:
+        return [f"{line[0].upper()}{line[1:]}." for line in self.in_hindsight(dev, answers)]
+
     def mistake(self, example: QaExample, answer: Mapping[str, Any]) -> tuple[float, Mistake] | None:
         """Those it was most sure of, the less they have in common with a right answer the worse."""
         right = list(dict.fromkeys(each.text for each in example.answers or ()))
@@ -285,27 +317,3 @@ def _answer_length(windows_of_one: Unit) -> int | None:
     """In tokens; None if no window has all of it."""
     targets = [each.about.target for each in windows_of_one]
     return next((last - first + 1 for first, last in targets if first), None)
-
-
-def _passages(examples: Sequence[QaExample], tokenizer: Tokenizer) -> dict[str, Passage]:
-    """Each passage once, however many questions it has."""
-    contexts = list(dict.fromkeys(example.context for example in examples))
-    found = {}
-    for start in range(0, len(contexts), TEXTS_AT_ONCE):
-        some = contexts[start : start + TEXTS_AT_ONCE]
-        encodings = tokenizer.backend.encode_batch(list(map(without_surrogates, some)), add_special_tokens=False)
-        for context, encoding in zip(some, encodings, strict=True):
-            spans = np.array(encoding.offsets, dtype=np.int64).reshape(-1, 2)
-            found[context] = Passage(encoding.ids, spans)
-    return found
-
-
-def _tokens_of(answer: Answer, spans: npt.NDArray[np.int64]) -> tuple[int, int] | None:
-    """The first and the last token of an answer; one that it begins or ends in the middle of is its own too. If the
-    tokenizer reads nothing of it, the token after it, which is as near as the model can come."""
-    if not len(spans):
-        return None
-    first = int(np.searchsorted(spans[:, 1], answer.start, side="right"))
-    last = int(np.searchsorted(spans[:, 0], answer.start + len(answer.text), side="left")) - 1
-    first = min(first, len(spans) - 1)
-    return first, max(first, last)

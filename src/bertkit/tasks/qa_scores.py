@@ -82,6 +82,26 @@ def qa_scores(right: Sequence[Sequence[str]], answers: Sequence[str]) -> dict[st
     return scores
 
 
+def best_threshold(
+    margins: Sequence[float], answering: Sequence[float], silent: Sequence[float]
+) -> tuple[float, float]:
+    """What the score of "no answer" must exceed that of the best answer by, so that the mean is highest; and that mean.
+    `margins` is by how much it does, `answering` and `silent` how good each of the two would be.
+
+    >>> best_threshold([-2.0, 1.0, 3.0], [1.0, 0.5, 0.0], [0.0, 0.0, 1.0])
+    (2.0, 0.8333333333333334)
+    """
+    ordered = sorted(zip(margins, answering, silent, strict=True), reverse=True)
+    total = best = sum(answering)
+    threshold = ordered[0][0]  # what is not above it is answered: here all
+    for number, (margin, right, nothing) in enumerate(ordered):
+        total += nothing - right
+        below = ordered[number + 1][0] if number + 1 < len(ordered) else margin - 2
+        if total > best and below < margin:
+            best, threshold = total, (margin + below) / 2
+    return threshold, best / len(ordered)
+
+
 def _is_punctuation(character: str) -> bool:
     """Besides ASCII's: every kind there is, and the full-width signs such as ～ that are symbols to Unicode."""
     kind = unicodedata.category(character)[0]

@@ -22,12 +22,15 @@ from bertkit.text.tokenizer import Tokenizer
 
 LARGEST = 1e30
 """The head computes in float32."""
+FAR_FROM_ZERO = 1000
+"""Numbers that many deviations away from 0 lose digits in float32: of the seconds since 1970 it tells only every
+128th."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Regress(TextTask):
     """While it is trained, the head learns numbers of mean 0 and deviation 1, which suits any scale. In the end the
-    scale becomes part of the head, where it has a bias."""
+    scale becomes part of the head, where it has a bias and float32 has the digits; else the folder keeps it."""
 
     mean: float = 0.0
     deviation: float = 1.0
@@ -103,7 +106,8 @@ class Regress(TextTask):
         return {"score": float(value) * self.deviation + self.mean}
 
     def finished(self, model: FineTuned) -> Self:
-        if "dense.bias" not in model.head_tensors():  # a GPT's head has no place for the mean
+        no_bias = "dense.bias" not in model.head_tensors()  # as a GPT's
+        if no_bias or abs(self.mean) > FAR_FROM_ZERO * self.deviation:
             return self
         added_up = 2 if self.both_orders else 1  # each order says its part of the mean
         with torch.no_grad():

@@ -67,10 +67,6 @@ class TaskBatch(Inputs):
     targets: Mapping[str, Tensor]
     examples: int
 
-    @property
-    def counts(self) -> dict[str, int]:
-        return {"task": self.examples}
-
     def to(self, device: torch.device) -> Self:
         moved = super().to(device)
         return replace(moved, targets={name: tensor.to(device) for name, tensor in self.targets.items()})
@@ -257,6 +253,14 @@ class Task(ABC, Generic[E]):
         """What of the task the examples to measure on do not show, in a sentence; nothing if they show all of it."""
         return ""
 
+    def in_hindsight(
+        self,
+        examples: Sequence[E],  # noqa: ARG002
+        answers: Sequence[Mapping[str, Any]],  # noqa: ARG002
+    ) -> list[str]:
+        """What the same model could be told to do better on these examples."""
+        return []
+
     def advice(
         self,
         train: Sequence[E],  # noqa: ARG002
@@ -311,9 +315,6 @@ class Task(ABC, Generic[E]):
         laid = lay_out([(each.ids, each.segments) for each in features], packed=packed, pad_id=pad_id)
         targets = self.targets(features, numbers, laid.firsts)
         return TaskBatch(**vars(laid), features=features, numbers=numbers, targets=targets, examples=len(units))
-
-    def terms(self, model: FineTuned, batch: TaskBatch) -> dict[str, Term]:
-        return {"task": self.term(model, batch)}
 
 
 def never_measured(what: str, missing: Sequence[str], of: int) -> str:

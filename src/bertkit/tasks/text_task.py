@@ -39,7 +39,8 @@ class TextTask(Task[TextExample]):
 
     @staticmethod
     def content(example: TextExample) -> Hashable:
-        return example.text, example.pair
+        """Of a pair in any order: a model that learned (A, B) knows much of (B, A)."""
+        return example.text if example.pair is None else frozenset((example.text, example.pair))
 
     def sequences(self, examples: Sequence[TextExample], tokenizer: Tokenizer) -> Iterator[Unit]:
         """For each example what is read for it: one sequence, several windows, or the two orders."""

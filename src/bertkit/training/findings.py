@@ -18,6 +18,9 @@ RESAMPLES = 1000
 CHANCE_ON_A_SIDE = 0.025
 CORRELATIONS = ("pearson", "spearman", "matthews")
 """0 for a model that says the same of everything, whatever the examples are."""
+TOO_FEW_FOR_CORRELATION = 3
+CERTAIN = 1e-9
+"""An interval that is narrower has no width but that of rounding."""
 Answers = Sequence[Mapping[str, Any]]
 
 
@@ -26,20 +29,22 @@ def interval(task: Task[Any], examples: Sequence[Any], answers: Answers, seed: i
     many, with some twice and some not at all (the bootstrap). One set is drawn at a time: all of them together would
     take a gigabyte for a hundred thousand examples.
 
-    Where all examples are right, or none, so are all sets drawn from them, and the bootstrap would be certain of what
-    ten examples say. There the end is how good (or bad) a model may be that does so well by chance."""
+    Where every example says the same, as when all are right or none, so does every set drawn from them, and the
+    bootstrap would be certain of what ten examples say. There the ends are those of models that do otherwise with so
+    many examples, all right or all wrong, that not to meet one of them is still no more than chance. Of a correlation
+    three points say nothing."""
     tallies = np.array(task.tallies(examples, answers))
     generator = np.random.default_rng(seed)
     chances = np.full(len(examples), 1 / len(examples))
     draws = (generator.multinomial(len(examples), chances) for _ in range(RESAMPLES))
     found = [task.from_tallies((times @ tallies).tolist()) for times in draws]
     low, high = np.percentile(found, [100 * CHANCE_ON_A_SIDE, 100 - 100 * CHANCE_ON_A_SIDE])
-    by_chance = CHANCE_ON_A_SIDE ** (1 / len(examples))
     if task.main_metric in CORRELATIONS:
+        return (float(low), float(high)) if len(examples) > TOO_FEW_FOR_CORRELATION else (-1.0, 1.0)
+    if high - low > CERTAIN:
         return float(low), float(high)
-    if low == high == 1:
-        return by_chance, 1.0
-    return (0.0, 1 - by_chance) if low == high == 0 else (float(low), float(high))
+    alike = CHANCE_ON_A_SIDE ** (1 / len(examples))
+    return float(low * alike), float(1 - (1 - high) * alike)
 
 
 def findings(

@@ -32,8 +32,8 @@ def split(
 
     With `kinds`, such as the labels of an example, every kind has its share in both, as nearly as its number allows,
     and some of it is always in training. With `family`, such as the passage that a question is about, families stay
-    together. With `same`, so do examples for which it gives the same, such as those with one text, if it can be. Of
-    texts, case and white space make no difference for both.
+    together. With `same`, so do examples for which it gives the same, such as those with one text, if it can be; and so
+    do families that share one. Of texts, case and white space make no difference for both.
     """
     from sklearn.model_selection import train_test_split
 
@@ -42,12 +42,11 @@ def split(
             f"{source}: {len(examples)} examples are too few to hold some out", "Give --dev FILE, or more examples."
         )
     if family is not None:
-        families: dict[Hashable, list[int]] = {}
-        for number, example in enumerate(examples):
-            families.setdefault(alike(family(example)), []).append(number)
+        ties = (family,) if same is None else (family, same)
+        families = _tied([[alike(tie(example)) for tie in ties] for example in examples])
         if len(families) < 2:
             raise InputError(f"{source}: all examples belong together, so none can be held out", "Give --dev FILE.")
-        return _sides(examples, _whole_families(list(families.values()), share * len(examples), seed))
+        return _sides(examples, _whole_families(families, share * len(examples), seed))
     equal: dict[Hashable, list[int]] = {}
     for number, example in enumerate(examples):
         equal.setdefault(number if same is None else alike(same(example)), []).append(number)
@@ -80,6 +79,26 @@ def split(
 def _sides(examples: Sequence[E], chosen: Collection[int]) -> tuple[list[E], list[E]]:
     train = [example for number, example in enumerate(examples) if number not in chosen]
     return train, [examples[number] for number in sorted(chosen)]
+
+
+def _tied(keys: Sequence[Sequence[bytes]]) -> list[list[int]]:
+    """The numbers of examples in groups, so that what has a key in common, or is tied by others that do, is in one.
+
+    >>> _tied([[b"a"], [b"b"], [b"b", b"c"], [b"c"], [b"a"]])
+    [[0, 4], [1, 2, 3]]
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    numbers: dict[bytes, int] = {}
+    columns = [numbers.setdefault(key, len(numbers)) for its in keys for key in its]
+    rows = [row for row, its in enumerate(keys) for _ in its]
+    size = len(keys) + len(numbers)
+    edges = coo_array((np.ones(len(rows)), (rows, len(keys) + np.array(columns))), shape=(size, size))
+    groups: dict[int, list[int]] = {}
+    for row, group in enumerate(connected_components(edges, directed=False)[1][: len(keys)].tolist()):
+        groups.setdefault(group, []).append(row)
+    return list(groups.values())
 
 
 def _whole_families(families: Sequence[Sequence[int]], wanted: float, seed: int) -> set[int]:
@@ -159,8 +178,8 @@ def _shares(times: Counter[Hashable], share: float) -> dict[Hashable, int]:
 
 
 def alike(content: Hashable) -> bytes:
-    """The same for texts, or tuples of them, that differ in nothing but case and white space: a model that learned one
-    knows the other. So short that it can be kept for each of many.
+    """The same for texts, or tuples or sets of them, that differ in nothing but case and white space: a model that
+    learned one knows the other. So short that it can be kept for each of many.
 
     >>> alike(("Good  value\\n", None)) == alike(("good value", None))
     True
@@ -171,6 +190,8 @@ def alike(content: Hashable) -> bytes:
 def _plain(content: Hashable) -> str:
     if isinstance(content, str):
         return " ".join(content.split()).lower()
+    if isinstance(content, frozenset):
+        return f"in any order {sorted(map(_plain, content))}"
     return repr([_plain(part) for part in content]) if isinstance(content, tuple) else repr(content)
 
 
