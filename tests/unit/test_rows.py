@@ -11,7 +11,8 @@ import pytest
 
 from bertkit.errors import InputError, UsageError
 from bertkit.tasks.classify import Classify
-from bertkit.tasks.data.rows import Table, looks_like_data
+from bertkit.tasks.data.headers import looks_like_data
+from bertkit.tasks.data.rows import Table
 from bertkit.tasks.data.texts import in_order
 from bertkit.tasks.regress import Regress
 from bertkit.tasks.task import Reading

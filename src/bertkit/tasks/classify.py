@@ -19,7 +19,6 @@ from bertkit.errors import InputError, nearest, shortened
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
 from bertkit.tasks.data.labels import (
-    SeenMissing,
     as_labels,
     has_several,
     labels_of,
@@ -27,6 +26,7 @@ from bertkit.tasks.data.labels import (
     refuse_other_separators,
     require_one_label,
 )
+from bertkit.tasks.data.missing import SeenMissing
 from bertkit.tasks.data.texts import TextExample, in_order, read_examples, shown_text
 from bertkit.tasks.scores import classification_scores, multi_label_scores
 from bertkit.tasks.task import Features, Mistake, Reading, TaskBatch, Unit, never_measured
@@ -64,7 +64,7 @@ class Classify(TextTask):
     @classmethod
     def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[TextExample]:
         by_case: dict[str, set[str]] = {}
-        missing = SeenMissing()
+        missing = SeenMissing("label")
         for example in read_examples(path, reading, notes, "label", labels_of):
             for label in as_labels(example.right or (), False):
                 by_case.setdefault(label.lower(), set()).add(label)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from bertkit.errors import InputError, UsageError, nearest, shortened
+from bertkit.tasks.data.headers import SEVERAL_WORDS, looks_like_data
 from bertkit.tasks.data.ids import is_numbered
-from bertkit.tasks.data.rows import Row, Table, looks_like_data
+from bertkit.tasks.data.rows import Row, Table
 from bertkit.tasks.task import Reading
 
 LOOK_AT = 1000
@@ -57,8 +57,6 @@ USUAL = {
 }
 """What columns are usually called, whatever the case; the first that is there counts."""
 KNOWN = frozenset(name for names in USUAL.values() for name in names) | {name for pair in PAIRS for name in pair}
-_WORDS = re.compile(r"\w\W* \W*\w|[\u3040-\u9fff]{2}")
-"""Two words, or writing that puts no spaces between them."""
 ALMOST = 0.85
 """How alike a misspelt name is to the right one."""
 
@@ -151,11 +149,12 @@ def _told(table: Table, guessed: Mapping[str, str]) -> str:
     if not table.header and len(table.columns) == 1:
         return f"{name}: the first line, {first}, is taken for a text; if it is the column's name, name the column"
     told = f"{name}{'' if table.header else ' has no header'}: taken for granted that {_listed(guessed)}"
-    if table.header and table.first_line and not {column.strip().lower() for column in table.columns} & KNOWN:
+    known, is_data = {cell.strip().lower() for cell in table.first_line} & KNOWN, looks_like_data(table.first_line)
+    if table.header and table.first_line and (not known or (is_data and len(known) == 1)):
         told += (
             f"; the first line, {first}, is taken for the names of columns: if it is a row, name them with --columns"
         )
-    if not table.header and table.first_line and not looks_like_data(table.first_line):
+    if not table.header and table.first_line and (known or not is_data):
         told += f"; the first line, {first}, is taken for a row: if it names the columns, name them by it"
     return told
 
@@ -242,7 +241,7 @@ def _second_text(table: Table, rows: Sequence[Row], columns: Mapping[str, str]) 
     weights = {
         name: _weight(values[name])
         for name in left
-        if 2 * sum(_WORDS.search(str(value)) is not None for value in values[name]) > len(rows)
+        if 2 * sum(SEVERAL_WORDS.search(str(value)) is not None for value in values[name]) > len(rows)
     }
     heaviest = max(weights, key=weights.__getitem__, default=None)
     return heaviest if heaviest is not None and weights[heaviest] >= enough > 0 else None

@@ -4,8 +4,7 @@ several."""
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from bertkit.errors import InputError, shortened
@@ -14,8 +13,6 @@ from bertkit.tasks.data.texts import UNNAMED, TextExample, label_of
 SEPARATOR = "|"
 OTHERS = {";": "a semicolon", ",": "a comma", "；": "a semicolon", "，": "a comma", "、": "a comma"}
 """What tables have between labels too; it may as well be a part of one."""
-MISSING = frozenset(("nan", "NaN", "NAN", "null", "NULL", "None", "N/A", "n/a", "NA", "#N/A", "<NA>"))
-"""What programs write where there is no value; it may as well be a label: NA is a country."""
 _PRINTED_LIST = re.compile(r"\[.*[,'\"].*\]|[({]\s*['\"].*[})]", re.DOTALL)
 
 
@@ -58,28 +55,6 @@ def numbers_for(labels: tuple[str, ...], there: Collection[str]) -> tuple[str, .
     numbers = tuple(map(str, range(len(labels))))
     unnamed = labels == tuple(f"{UNNAMED}{number}" for number in numbers)
     return numbers if unnamed and there and set(there) <= set(numbers) else labels
-
-
-class SeenMissing:
-    """Labels that may stand for none: how often each is there, and where first."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._first: dict[str, str] = {}
-
-    def see(self, label: str, place: str) -> None:
-        if label in MISSING:
-            self._counts[label] += 1
-            self._first.setdefault(label, place)
-
-    def notes(self, file: str) -> Iterator[str]:
-        for label, count in self._counts.items():
-            where = self._first[label].removeprefix(f"{file}, ")
-            rows, first = ("a row has", f"in {where}") if count == 1 else (f"{count:,} rows have", f"first in {where}")
-            yield (
-                f"{file}: {rows} the label {label!r}, {first}, and it counts as a label like others; if it stands for"
-                " a missing one, remove these rows"
-            )
 
 
 def has_several(examples: Sequence[TextExample]) -> bool:

@@ -11,8 +11,8 @@ from bertkit.corpus.reading.readers import Source, place
 from bertkit.errors import InputError, shortened
 from bertkit.tasks.data.beginnings import beginning_of
 from bertkit.tasks.data.delimiters import DELIMITERS
+from bertkit.tasks.data.headers import are_names, looks_like_data
 from bertkit.tasks.data.ids import NUMBERED
-from bertkit.tasks.data.rows import are_names, looks_like_data
 from bertkit.tasks.task import Reading
 
 MOST_WORDS = 3

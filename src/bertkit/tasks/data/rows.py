@@ -1,8 +1,8 @@
 """Rows of a table with all their columns: CSV, TSV, JSON lines or Parquet, compressed or not, one after the other.
 
 What is wrong is an InputError that names file, line, value and remedy. A table whose first line looks like data has no
-header, unless it is made of names that are known; its columns are then called 1, 2, 3 ... In a table of one column a
-name and a text look alike: there the first line is a header only if it is a name that is known.
+header, unless names that are known are in it; its columns are then called 1, 2, 3 ... In a table of one column a name
+and a text look alike: there the first line is a header only if it is a name that is known.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from bertkit.errors import InputError, UsageError, shortened
 from bertkit.tasks.data.beginnings import beginning_of, has_paragraphs
 from bertkit.tasks.data.delimiters import DELIMITERS, another_delimiter
 from bertkit.tasks.data.dialects import LOOK_AT, find_writing
+from bertkit.tasks.data.headers import are_names, looks_like_data, names_columns
 from bertkit.tasks.data.ids import SeenIds
 from bertkit.tasks.data.parquet import class_names, opened
 from bertkit.tasks.data.quoting import QuotesLeft
@@ -52,20 +53,21 @@ class Table:
         columns: Sequence[str] | None = None,
         encoding: str = "utf-8",
         known: Collection[str] = (),
+        named: Collection[str] = (),
         may_be_texts: bool = False,
         on_read: Callable[[int], None] = lambda _: None,
         notes: list[str] | None = None,
     ) -> None:
-        """`columns` names those of a table that has no header; `known` are names that a header is known by, in lower
-        case. Where one column `may_be_texts`, its first line is a header only if it is known. How the file is taken to
-        be written goes into `notes`."""
+        """`columns` names those of a table that has no header; `known` are names that a header is known by, and `named`
+        those that the user or the model has for its columns, all in lower case. Where one column `may_be_texts`, its
+        first line is a header only if it is known. How the file is taken to be written goes into `notes`."""
         self.options = ReadOptions(encoding=encoding, documents="line")
         self.source = _source(path, file_format, encoding)
         self.file_format, self.delimiter = file_format, delimiter
         self.notes = [] if notes is None else notes
         self.class_names: dict[str, list[str]] = {}
         """For a column whose numbers are classes, their names, if the file has them."""
-        self.given, self.known, self.on_read = list(columns or []), known, on_read
+        self.given, self.known, self.named, self.on_read = list(columns or []), known, named, on_read
         self.may_be_texts = may_be_texts
         self.header = True
         self.first_line: list[str] = []
@@ -113,11 +115,12 @@ class Table:
         beginning = _first_rows(start, writing.dialect)
         cells = beginning[0] if beginning else []
         if names is not None:
-            self._refuse_second_names(cells)
+            self._refuse_second_names(cells, beginning[1:])
         else:
             self._refuse_one_column(cells, writing.dialect.delimiter)
             self.first_line = cells
-            is_data = looks_like_data(cells, beginning[1:]) and not are_names(cells, self.known)
+            below = beginning[1:]
+            is_data = looks_like_data(cells, below) and not names_columns(cells, below, self.known, self.named)
             if is_data or self._is_one_text(cells):
                 names, self.header = [str(number) for number in range(1, len(cells) + 1)], False
         if len(cells) > 1 and not writing.delimiter_is_said:
@@ -134,10 +137,10 @@ class Table:
     def _is_one_text(self, cells: Sequence[str]) -> bool:
         return self.may_be_texts and len(cells) == 1 and cells[0].strip().lower() not in self.known
 
-    def _refuse_second_names(self, cells: list[str]) -> None:
+    def _refuse_second_names(self, cells: list[str], below: list[list[str]]) -> None:
         """Where columns are named and the file does it too: else its header would be a row."""
         same = [cell.strip().lower() for cell in cells] == [name.strip().lower() for name in self.given]
-        if same or are_names(cells, self.known):
+        if same or are_names(cells, self.known, below):
             raise InputError(
                 f"{place(self.source, 1)}: {', '.join(map(repr, cells[:12]))} are names of columns, and --columns gives"
                 " names too",
@@ -242,36 +245,3 @@ def _first_rows(start: str, dialect: Dialect) -> list[list[str]]:
         return list(islice(found, ROWS_TO_KNOW_A_HEADER))
     except csv.Error:
         return [lines[0].split(dialect.delimiter)]  # what is wrong with it is told when it is read
-
-
-def looks_like_data(cells: Sequence[str], others: Sequence[Sequence[str]] = ()) -> bool:
-    """Whether the first row of a table is rather a row than a header: names of columns are short, are no numbers, and
-    do not stand in their columns again, unless the whole row does: two tables may have been joined. (A first column
-    without a name is what data frames write for their index.)
-
-    >>> looks_like_data(["gj04", "1", "", "The sailors rode the breeze."])
-    True
-    """
-    if len(cells) < 2:
-        return False
-    others = [row for row in others if list(row) != list(cells)]
-    again = any(cell and any(row[column : column + 1] == [cell] for row in others) for column, cell in enumerate(cells))
-    return again or any(_is_number(cell) or len(cell) > 60 for cell in cells)
-
-
-def are_names(cells: Sequence[str], known: Collection[str]) -> bool:
-    """Whether the first row of a table is a header whatever stands below it: two names in it are known.
-
-    >>> are_names(["id", "Text", "Label"], {"text", "label"}), are_names(["text", "1"], {"text", "label"})
-    (True, False)
-    """
-    found = {cell.strip().lower() for cell in cells} & set(known)
-    return len(found) > 1 and not looks_like_data(cells)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

@@ -12,6 +12,7 @@ from bertkit.corpus.reading.readers import STDIN, Source, find_sources, read_tex
 from bertkit.errors import InputError, shortened
 from bertkit.tasks.data.columns import KNOWN, LOOK_AT, as_in_training, find_columns, require_parts
 from bertkit.tasks.data.ids import id_column
+from bertkit.tasks.data.missing import SeenMissing
 from bertkit.tasks.data.parquet import by_name, told_names
 from bertkit.tasks.data.plain_text import first_line, refuse_header, refuse_json
 from bertkit.tasks.data.rows import Row, Table
@@ -69,13 +70,15 @@ def read_table(
     are labels, or as it is said. Unless the task `uses_ids` itself, those of labelled rows that are there again go into
     `notes` after the last row."""
     column_names = reading.column_names
+    named = {each.strip().lower() for name in column_names for each in name.split(",") if not each.isdecimal()}
     table = Table(
         path,
         file_format=reading.file_format,
         delimiter=reading.delimiter,
         columns=reading.columns,
         encoding=reading.encoding,
-        known={*usual, *(name.strip().lower() for name in column_names)},
+        known={*usual, *named},
+        named=named,
         may_be_texts=not reading.labelled if may_be_texts is None else may_be_texts,
         on_read=reading.on_read,
         notes=notes,
@@ -107,7 +110,7 @@ def read_examples(
     columns = find_columns(table, first, wanted, {**kept, **given}, notes)
     reading.on_columns(columns)
     names = class_names(table, columns[right], reading, notes) if right == "label" and reading.labelled else []
-    marked_up, markup = 0, ""
+    marked_up, markup, missing = 0, "", SeenMissing("text")
     for row in chain(first, table):
         text = text_of(row, columns["text"])
         pair = text_of(row, columns["pair"]) if "pair" in columns else None
@@ -116,7 +119,9 @@ def read_examples(
         )
         if found := _HTML.search(text):
             marked_up, markup = marked_up + 1, markup or found.group()
+        missing.see(text.strip(), row.place)
         yield TextExample(row.place, text, pair, value)
+    notes.extend(missing.notes(table.source.name))
     if marked_up:
         notes.append(
             f"{table.source.name}: {marked_up:,} texts have HTML in them, such as {shortened(markup)}: it is left there"
@@ -172,9 +177,9 @@ def require_pairs(examples: Sequence[TextExample], pairs: bool | None) -> None:
     """Refuse one text where the model was trained on two, and the other way round."""
     for example in examples:
         if pairs is not None and (example.pair is not None) != pairs:
-            wanted, there = ("two texts", "one") if pairs else ("one text", "two")
+            wanted, there = ("two texts", "there is one") if pairs else ("one text", "there are two")
             raise InputError(
-                f"{example.place}: the model reads {wanted} at once, and there is {there}",
+                f"{example.place}: the model reads {wanted} at once, and {there}",
                 f"Pass {wanted}; of a file, name the columns that hold them.",
             )
 
