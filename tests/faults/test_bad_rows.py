@@ -171,7 +171,13 @@ def test_wrong_examples_are_not_learned_from(
             "dev.csv, line 3: the label 'neutral' is not among",
         ),
         ("classify", "csv", ROWS, "text,label\n", "dev.csv has no rows"),
-        ("tag", "conll", TAGGED, "a O\nb B-PER\n", "dev.conll, line 1, word 2: the tag 'B-PER', of 'b', is not among"),
+        (
+            "tag",
+            "conll",
+            TAGGED,
+            "a O\nb B-PER\n",
+            "dev.conll, line 1, word 2 of the sentence: the type 'PER', of 'b', is not among",
+        ),
         ("tag", "conll", TAGGED, "-DOCSTART- O\n", "dev.conll holds no sentence"),
         (
             "choice",

@@ -107,7 +107,7 @@ def test_every_task_says_that_it_learned_nothing():
         (
             Qa.for_examples(asked),
             asked,
-            {"answer": "", "score": 1.0, "probability": 1.0},
+            {"answer": "", "score": 1.0, "probability": 1.0, "no_answer_score": 1.0, "best": []},
             1 / 12,
             "that there is no answer",
         ),

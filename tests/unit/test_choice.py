@@ -71,6 +71,17 @@ def test_every_part_that_was_guessed_is_said(tmp_path: Path, named: dict[str, st
     assert notes[1].endswith("taken for granted that the endings are 'ending0', 'ending1'")
 
 
+def test_endings_are_in_the_order_of_their_numbers(tmp_path: Path):
+    names = ["ending10", "ending2", "ending1", "ending0", *(f"ending{n}" for n in range(3, 10))]
+    row = [f"the end {name.removeprefix('ending')}" for name in names]
+    content = "\t".join(["sent1", *names, "label"]) + "\n" + "\t".join(["it is", *row, "2"]) + "\n"
+    ((_, _, endings, right),), _ = choice_file(tmp_path, content)
+    assert endings == tuple(f"the end {n}" for n in range(11))
+    assert endings[right] == "the end 2"
+    ((_, _, endings, _),), _ = choice_file(tmp_path, "premise\tchoice_b\tchoice_a\tlabel\nit is\tbad\tgood\t0\n")
+    assert endings == ("good", "bad")
+
+
 def test_endings_are_counted_as_the_training_data_counts_them(tokenizer: Tokenizer):
     endings = ("old.", "cold.")
     train = [ChoiceExample("train, line 1", "He is", endings, 1), ChoiceExample("train, line 2", "He is", endings, 2)]
@@ -116,7 +127,7 @@ def test_endings_that_are_not_counted_as_they_are_told_to_be_are_refused():
 def test_a_model_can_be_told_how_a_file_counts_its_endings():
     examples = [ChoiceExample("line 1", "He is", ("old.", "cold."), 2)]
     task = MultipleChoice.from_facts({"max_length": 32})
-    with pytest.raises(InputError, match=r"number 2, .* counted from 0 .* counts from 1: --first-ending 1"):
+    with pytest.raises(InputError, match=r"number 2, .* counted from 0 .* is counted from 1: --first-ending 1;"):
         task.check(examples)
     told = task.told(first_ending=1)
     told.check(examples)

@@ -41,10 +41,12 @@ def test_facts_are_json_and_come_back() -> None:
 def test_a_tag_only_in_dev_is_refused() -> None:
     task = Tag.for_examples(ONE)
     task.check([TagExample("dev, line 1", ("a", "b"), ("B-ORG", "I-ORG"))])
-    for tag in ("B-ORGS", "NN"):
-        with pytest.raises(InputError, match=f"dev, line 7, word 2: the tag '{tag}', of 'b', is not among") as caught:
+    for tag, told in (("B-ORGS", "type 'ORGS'"), ("NN", "tag 'NN'"), ("ORG", "tag 'ORG'")):
+        with pytest.raises(
+            InputError, match=f"dev, line 7, word 2 of the sentence: the {told}, of 'b', is not"
+        ) as raised:
             task.check([TagExample("dev, line 7", ("a", "b"), ("O", tag))])
-        assert ("Did you mean 'B-ORG'?" in str(caught.value)) == (tag == "B-ORGS")
+        assert ("Did you mean 'ORG'?" in str(raised.value)) == (tag == "B-ORGS")
 
 
 def test_what_cannot_be_a_tagger_is_refused() -> None:

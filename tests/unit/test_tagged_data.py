@@ -219,6 +219,44 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, content: str | by
     assert path in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "row", [("['EU', 'rejects']", "['B-ORG', 'O']"), ('["EU", "rejects"]', "B-ORG O"), ("EU rejects", "[3, 0]")]
+)
+def test_lists_written_as_text_are_refused(tmp_path: Path, row: tuple[str, str]) -> None:
+    cells = ",".join(f'"{cell.replace(chr(34), 2 * chr(34))}"' for cell in row)
+    path = written(tmp_path, f"tokens,ner_tags\n{cells}\n", "a.csv")
+    with pytest.raises(InputError, match=r"line 2: '(tokens|ner_tags)' is a list written as text"):
+        read(path)
+    if row[0].startswith("["):
+        with pytest.raises(InputError, match="'tokens' is a list written as text"):
+            read(path, labelled=False)
+    assert read(written(tmp_path, "text\n[Laughter] (1996) ['tis so]\n", "b.csv"), labelled=False)
+
+
+def test_a_word_a_row_is_not_taken_for_sentences(tmp_path: Path) -> None:
+    rows = "".join(f"{n // 5},word{n},{'B-PER' if n % 5 else 'O'}\n" for n in range(40))
+    path = written(tmp_path, f"Sentence #,Word,Tag\n{rows}", "kaggle.csv")
+    with pytest.raises(InputError, match="each of the 40 records has one word, as if a row were a word"):
+        read(path, names={"text": "Word", "label": "Tag"})
+    notes: list[str] = []
+    assert len(read(path, notes, names={"text": "Word"}, labelled=False)) == 40
+    assert "each of the 40 records has one word" in notes[-1]
+
+
+@pytest.mark.parametrize(("header", "rest"), [("word\tpos", "EU\tNNP"), ("token pos ner", "EU NNP B-ORG")])
+def test_a_line_with_names_above_words_is_refused(tmp_path: Path, header: str, rest: str) -> None:
+    with pytest.raises(InputError, match=r"line 1: '\w+' and '\w+' seem to be names of columns\. Remove the line"):
+        read(written(tmp_path, f"{header}\n{rest}\n\n{rest}\n"))
+    assert len(read(written(tmp_path, "word pos\nEU neg\n\nbad pos\n"))) == 2, "where it stands again it is a tag"
+
+
+def test_spans_without_a_last_word_are_counted(tmp_path: Path) -> None:
+    notes: list[str] = []
+    (example,) = read(written(tmp_path, "Ann B-PER\nmet O\nBob B-PER\nBy E-PER\n"), notes)
+    assert example.tags == ("B-PER", "O", "B-PER", "I-PER")
+    assert any("1 span has no last word" in note for note in notes)
+
+
 def test_columns_without_names_are_numbered(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="give a number"):
         read(written(tmp_path, CONLL), names={"tag": "ner"})

@@ -21,7 +21,7 @@ class FitDisplay(FinetuneWatcher):
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]:.3f}"),
+            TextColumn("{task.fields[loss]}"),
             TimeRemainingColumn(),
             console=self.console,
             transient=True,
@@ -50,11 +50,11 @@ class FitDisplay(FinetuneWatcher):
             self._print(self.title)
         if self.task is not None:
             self.bar.remove_task(self.task)
-        self.task = self.bar.add_task(self.title, total=None, loss=float("nan"))
+        self.task = self.bar.add_task(self.title, total=None, loss="")
 
     def stepped(self, step: int, steps: int, loss: float) -> None:
         if self.task is not None:
-            self.bar.update(self.task, completed=step, total=steps, loss=loss)
+            self.bar.update(self.task, completed=step, total=steps, loss=f"loss {loss:.3f}")
 
     def finished_epoch(self, epoch: Epoch) -> None:
         shown = ", ".join(f"{name} {value:.4f}" for name, value in epoch.metrics.items())

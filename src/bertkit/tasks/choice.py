@@ -18,7 +18,7 @@ from torch import Tensor
 from bertkit.errors import InputError, nearest, shortened
 from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.columns import LOOK_AT, as_in_training, require_columns, require_parts, shown
+from bertkit.tasks.data.columns import LOOK_AT, as_in_training, require_columns, require_different, require_parts, shown
 from bertkit.tasks.data.rows import Row, Table
 from bertkit.tasks.data.texts import TextExample, read_table, text_of
 from bertkit.tasks.encoding import encode_texts
@@ -99,8 +99,8 @@ class MultipleChoice(Task[ChoiceExample]):
                     f"{example.place}: the right ending is number {example.right}, and there are "
                     f"{len(example.endings)}, counted from {self.first}"
                     f"{'' if self.first_is_said else ' as in the training data'}",
-                    f"It must be {self.first} to {last}. If the file counts from {1 - self.first}: --first-ending"
-                    f" {1 - self.first}.",
+                    f"It must be {self.first} to {last}. If all is counted from {1 - self.first}: --first-ending"
+                    f" {1 - self.first}; files that count differently must be made alike.",
                 )
 
     def told(self, **said: Any) -> Self:
@@ -216,11 +216,12 @@ def _find_columns(table: Table, rows: Sequence[Row], reading: Reading, notes: li
     given = dict(reading.names or {})
     require_parts(given, ("text", "endings", "label"))
     require_columns(table, [each for name in given.values() for each in name.split(",")])
+    require_different(given)
     wanted = ("text", "endings", "label") if reading.labelled else ("text", "endings")
     given = {**as_in_training(table, reading, given, wanted, notes), **given}
     lowered = {name.lower(): name for name in table.columns}
     premise = given.get("text") or next((lowered[name] for name in PREMISES if name in lowered), None)
-    endings = given["endings"].split(",") if "endings" in given else [n for n in table.columns if ENDINGS.fullmatch(n)]
+    endings = given["endings"].split(",") if "endings" in given else _numbered_endings(table.columns)
     endings = endings or [lowered[name] for name in LISTS if name in lowered][:1]
     right = given.get("label") or next((lowered[name] for name in ANSWERS if name in lowered), None)
     if not table.header and not given:
@@ -249,6 +250,19 @@ def _find_columns(table: Table, rows: Sequence[Row], reading: Reading, notes: li
     found = {"text": premise, "endings": ",".join(endings), "label": right}
     reading.on_columns({part: name for part, name in found.items() if name is not None})
     return _Columns(premise, endings, right if reading.labelled else None)
+
+
+def _numbered_endings(names: Sequence[str]) -> list[str]:
+    """In the order of their numbers or letters, where all are called alike; else as they stand.
+
+    >>> _numbered_endings(["ending10", "ending2", "label", "ending1"])
+    ['ending1', 'ending2', 'ending10']
+    """
+    matches = {name: match for name in names if (match := ENDINGS.fullmatch(name))}
+    kinds = {(match[1].lower(), match[2].isdecimal()) for match in matches.values()}
+    if len(kinds) > 1:
+        return list(matches)
+    return sorted(matches, key=lambda name: matches[name][2].lower().zfill(20))
 
 
 def _by_content(table: Table, rows: Sequence[Row]) -> tuple[str | None, list[str], str | None]:

@@ -71,12 +71,12 @@ class Embed(Task[PairExample]):
                 f"{examples[0].place}: there is a score and a text that does not belong to the first",
                 "Learn from one of them: --score none leaves the scores out.",
             )
-        _require_different(found, "the training data")
+        _require_different(found, examples[0].place, "the training data")
         return cls(scores=(min(found), max(found)), by_score=True, **options)
 
     def check(self, examples: Sequence[PairExample]) -> None:
         if found := _scores(examples):
-            _require_different(found, "what is measured on")
+            _require_different(found, examples[0].place, "what is measured on")
 
     def measured_on(self, examples: Sequence[PairExample]) -> Self:
         return replace(self, by_score=examples[0].right is not None)
@@ -291,9 +291,9 @@ def _scores(examples: Sequence[PairExample]) -> list[float]:
     return [example.right for example in examples if example.right is not None]
 
 
-def _require_different(scores: Sequence[float], where: str) -> None:
+def _require_different(scores: Sequence[float], place: str, where: str) -> None:
     if min(scores) == max(scores):
         raise InputError(
-            f"every score in {where} is {scores[0]:g}",
+            f"{place}: every score in {where} is {scores[0]:g}",
             "Is that the right column? Name it with --score; if all pairs belong together, --score none.",
         )

@@ -40,6 +40,7 @@ class Regress(TextTask):
     both_orders: bool = False
 
     name: ClassVar[str] = "regress"
+    remarks_on_measuring: ClassVar[bool] = True
 
     @classmethod
     def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[TextExample]:
@@ -58,6 +59,17 @@ class Regress(TextTask):
 
     def check(self, examples: Sequence[TextExample]) -> None:
         """Any number will do."""
+
+    def remarks(self, examples: Sequence[TextExample]) -> list[str]:
+        told = self.not_measured(examples)
+        return [told.removesuffix(".")] if told else []
+
+    def not_measured(self, examples: Sequence[TextExample]) -> str:
+        if len({example.right for example in examples}) > 1:
+            return ""
+        return (
+            f"Every score that is measured on is {examples[0].right:g}: there is no correlation, and 0 stands for it."
+        )
 
     @property
     def main_metric(self) -> str:

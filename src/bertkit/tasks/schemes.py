@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from bertkit.errors import InputError
@@ -112,6 +113,19 @@ def is_broken(sentences: Sequence[Tags], number: int) -> bool:
         return False
     (letter_before, type_before), (letter, type_) = parted(sentences[number - 1][-1]), parted(sentences[number][0])
     return letter in "IE" and letter_before in "BI" and type_ == type_before
+
+
+def spans_without_end(tags: Tags) -> int:
+    """How many spans of a sentence in BIOES break off before its last word, where something else follows.
+
+    >>> spans_without_end(["B-PER", "O", "B-PER", "I-PER", "B-LOC", "E-LOC", "B-LOC"])
+    2
+    """
+    found = 0
+    for here, following in pairwise(map(parted, tags)):
+        goes_on = following[0] in "IE" and following[1] == here[1]
+        found += here[0] in "BI" and not goes_on
+    return found
 
 
 def _refuse_unbegun(sentences: Sequence[Tags], places: Places, scheme: str) -> None:

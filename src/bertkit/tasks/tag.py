@@ -86,15 +86,17 @@ class Tag(Task[TagExample]):
 
     def check(self, examples: Sequence[TagExample]) -> None:
         # Others' models may mark the same spans in another way.
-        known = set(self.tags) if self.scheme == PLAIN else {parted(tag)[1] for tag in self.tags}
+        known = self.tags if self.scheme == PLAIN else tuple(dict.fromkeys(parted(tag)[1] for tag in self.tags))
         for example in examples:
             for number, (word, tag) in enumerate(zip(example.words, example.tags or (), strict=False), 1):
-                if (tag if self.scheme == PLAIN else parted(tag)[1]) not in known or self._is_alien(tag):
-                    there = ", ".join(map(repr, self.tags[:12]))
+                is_type = self.scheme != PLAIN and not self._is_alien(tag)
+                found = parted(tag)[1] if is_type else tag  # of a span's tag the file may have another letter
+                if self._is_alien(tag) or found not in known:
+                    there = list(filter(None, known))[:12] if is_type else self.tags[:12]
                     raise InputError(
-                        f"{example.place}, word {number}: the tag {tag!r}, of {shortened(word)}, is not among those of"
-                        " training",
-                        f"{nearest(tag, self.tags)} There are: {there}.".strip(),
+                        f"{example.place}, word {number} of the sentence: the {'type' if is_type else 'tag'} {found!r},"
+                        f" of {shortened(word)}, is not among those of training",
+                        f"{nearest(found, there)} There are: {', '.join(map(repr, there))}.".strip(),
                     )
 
     def named_as_in(self, examples: Sequence[TagExample]) -> Self:

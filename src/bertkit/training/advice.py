@@ -33,7 +33,8 @@ def advice(
     lines = []
     failed = _failed(task, dev, answers, mistakes, baselines, fitted)
     unknown = task.not_measured(dev)
-    if unknown and not mistakes:  # what looks perfect may be so for the rest alone
+    nothing_told = bool(unknown) and task.numbers(dev, answers) is not None
+    if nothing_told or (unknown and not mistakes):  # what looks perfect may be so for the rest alone
         lines.append(unknown)
     elif failed:
         nothing_wrong = "Nothing was wrong, so no model as large as this one is needed."
@@ -42,7 +43,7 @@ def advice(
         lines.append(f"The last epoch was the best: try --epochs {2 * settings.epochs}.")
     elif fitted.best.number == 1 and len(fitted.epochs) > 1:
         lines.append(f"The first epoch was the best: try --learning-rate {settings.learning_rate / 2:.2g}.")
-    if unknown and mistakes:
+    if unknown and mistakes and not nothing_told:
         lines.append(unknown)
     if len(seeds) == 1 and len(dev) < 5000:
         lines.append(

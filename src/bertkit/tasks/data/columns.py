@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -59,6 +59,8 @@ USUAL = {
 KNOWN = frozenset(name for names in USUAL.values() for name in names) | {name for pair in PAIRS for name in pair}
 ALMOST = 0.85
 """How alike a misspelt name is to the right one."""
+MISSPELT = 0.75
+"""The same where it is known which name is missing."""
 
 
 def find_columns(
@@ -72,6 +74,7 @@ def find_columns(
     """For each part of an example its column. `wanted` says of each whether there must be one; `given` are the user's
     own words, which are never overruled; `pairs` are usual names for two texts."""
     require_columns(table, given.values())
+    require_different(given)
     found = dict(given)
     guessed: dict[str, str] = {}
     if "pair" in wanted and not {"text", "pair"} & found.keys():
@@ -111,6 +114,9 @@ def as_in_training(
     there = {part for part in names if part in wanted and set(names[part]) <= set(table.columns)} - given.keys()
     if not table.header and (there != kept.keys() or not reading.labelled):
         return {}
+    for part in kept.keys() - there - given.keys():
+        if table.header and part in wanted and not names[part][0].isdecimal():
+            notes.extend(_told_missing(table, part, names[part], kept.values()))
     texts = kept.keys() & {"text", "pair"}
     if not texts <= there or "pair" in given:
         there -= texts
@@ -118,6 +124,36 @@ def as_in_training(
     if found:
         notes.append(f"{table.source.name}: as in training, {_listed(found)}")
     return found
+
+
+def _told_missing(table: Table, part: str, names: Sequence[str], trained_with: Collection[str]) -> Iterator[str]:
+    """Of a column that the model was trained with and that is not there. One that is called almost so, and has no usual
+    name, is likely meant, and another must not be read in its place."""
+    missing = next(name for name in names if name not in table.columns)
+    others = {
+        name.strip().lower(): name
+        for name in table.columns
+        if name not in trained_with and name.strip().lower() not in USUAL.get(part, ())
+    }
+    if close := difflib.get_close_matches(missing.lower(), others, n=1, cutoff=MISSPELT):
+        raise InputError(
+            f"{table.source.name} has no column {missing!r}, which the model was trained with",
+            f"Did you mean {others[close[0]]!r}? Then name it with --{part}{'' if part == 'endings' else '-column'}.",
+        )
+    yield f"{table.source.name}: there is no {missing!r}, in which training had the {part}"
+
+
+def require_different(given: Mapping[str, str]) -> None:
+    """Refuse one column for two parts of an example."""
+    parts: dict[str, str] = {}
+    for part, names in given.items():
+        for name in names.split(",") if part == "endings" else [names]:
+            if name in parts:
+                raise UsageError(
+                    f"the column {name!r} is named for the {parts[name]} and for the {part}",
+                    "Each needs a column of its own.",
+                )
+            parts[name] = part
 
 
 def require_columns(table: Table, names: Iterable[str]) -> None:

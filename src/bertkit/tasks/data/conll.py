@@ -25,7 +25,7 @@ from bertkit.tasks.data.plain_text import first_line, refuse_header, refuse_json
 from bertkit.tasks.data.rows import unreadable
 from bertkit.tasks.data.tagged_rows import TAGS, TEXTS, WORDS, record_sentences, split_words
 from bertkit.tasks.data.texts import read_table
-from bertkit.tasks.schemes import IOB1, IOB2, PLAIN, is_broken, recognise, to_iob2
+from bertkit.tasks.schemes import BIOES, IOB1, IOB2, PLAIN, is_broken, recognise, spans_without_end, to_iob2
 from bertkit.tasks.task import Reading
 from bertkit.text.chinese import HAN
 
@@ -37,6 +37,8 @@ LOOK_AT = 1000
 LONGEST_HAN_WORD = 4
 NAMES = frozenset((*WORDS, *TEXTS, *TAGS))
 OTHER_NAMES = ("word", "words", "tag", "tags")
+WORD_NAMES = frozenset((*WORDS, *TEXTS, "word", "token", "form", "character", "char"))
+TAG_NAMES = frozenset((*TAGS, "tag", "label", "ner", "ner_tag", "pos", "pos_tag", "entity"))
 _TAG = re.compile(r"O|[BIESLUM]-\S+")
 _RANGE = re.compile(r"\d+[-.]\d+")
 
@@ -73,6 +75,7 @@ def read_sentences(path: str, reading: Reading, notes: list[str]) -> Iterator[Ta
     if not found:
         raise _no_sentence(path)
     tags = [sentence.tags or [] for sentence in found]
+    _refuse_names(found[0], tags, where(found[0], 0))
     scheme = recognise(tags, lambda number, word: where(found[number], word))
     if scheme == PLAIN:
         notes.append(f"{path}: the tags mark no spans (B-, I-), so each word counts by itself")
@@ -80,6 +83,9 @@ def read_sentences(path: str, reading: Reading, notes: list[str]) -> Iterator[Ta
         notes.append(f"{path}: the tags are in {scheme} and are read as IOB2")
     if scheme not in (PLAIN, IOB1) and (broken := sum(is_broken(tags, number) for number in range(len(tags)))):
         notes.append(f"{path}: {broken:,} sentences end within a span; the rest of it counts as another")
+    if scheme == BIOES and (endless := sum(map(spans_without_end, tags))):
+        have = "span has" if endless == 1 else "spans have"
+        notes.append(f"{path}: {endless:,} {have} no last word (E-, S-): there the next tag ends it")
     for sentence, its_tags in zip(found, tags, strict=True):
         final = its_tags if scheme == PLAIN else to_iob2(its_tags)
         yield TagExample(where(sentence, None), tuple(sentence.words), tuple(final))
@@ -114,6 +120,15 @@ def _sentences(
     # A blank line is a sentence too, of no words: answers and lines stay in step.
     split = ((line, split_words(line.text)) for line in chain(first, lines))
     return (Sentence(words, None, [line.number] * max(1, len(words))) for line, words in split), where
+
+
+def _refuse_names(first: Sentence, tags: Sequence[Sequence[str]], where: str) -> None:
+    """Of a first line that names the columns, which this format has no place for."""
+    if not first.tags or isinstance(first.places, str):
+        return
+    word, tag = first.words[0], first.tags[0]
+    if word.lower() in WORD_NAMES and tag.lower() in TAG_NAMES and sum(its.count(tag) for its in tags) == 1:
+        raise InputError(f"{where}: {word!r} and {tag!r} seem to be names of columns", "Remove the line.")
 
 
 def _no_sentence(name: str) -> InputError:
@@ -209,6 +224,8 @@ class _Columns:
         reading.on_columns(reading.names or {})
         self.word = _number(names, ("word", "words", "text")) or (2 if self.universal else 1)
         self.tag = _number(names, ("tag", "tags", "label")) or (4 if self.universal else None)
+        if self.word == self.tag:
+            raise UsageError(f"words and tags both in column {self.word}", "Each needs a column of its own.")
         self.delimiter = delimiter_called(reading.delimiter) if reading.delimiter else None
         self.columns = 0
         """How many the first line has: the tag is in the last."""

@@ -3,6 +3,7 @@ so itself. What is not said by the user is known by the file's beginning."""
 
 from __future__ import annotations
 
+import csv
 import re
 from dataclasses import dataclass
 
@@ -13,9 +14,11 @@ from bertkit.tasks.data.quoting import Quotes, quotes_in
 
 LOOK_AT = 2**20
 """So many bytes are looked at."""
+LINES_TO_KNOW_SPACES = 200
 CSV, TSV = "csv", "tsv"
 _OWN_WORD = re.compile(r'"?sep=([^"\n])"?[ \t]*(?:\n|\Z)', re.IGNORECASE)
 """The line that spreadsheets have for it."""
+_SPACE_AND_QUOTE = re.compile(r' +"')
 
 
 @dataclass(frozen=True)
@@ -67,13 +70,31 @@ def find_writing(raw: bytes, file_format: str, said_format: str | None, delimite
         remedy = "If quotes are text here: --format tsv."
     elif not quoted:
         remedy = "If quotes may be around tabs and line ends here: --format csv --delimiter tab."
+    spaced = quoted and has_spaces_before_quotes(start, between)
+    if spaced:
+        notes.append("spaces before cells are left out, since some have a space and then a quote")
     return Writing(
-        Dialect(between, quoted, 0 if own is None else 1),
+        Dialect(between, quoted, 0 if own is None else 1, spaced),
         delimiter is not None or own is not None,
         said_format is not None,
         tuple(notes),
         remedy,
     )
+
+
+def has_spaces_before_quotes(start: str, delimiter: str) -> bool:
+    """Whether cells are quoted after a space, which CSV does not know: their quotes and commas would be text.
+
+    >>> has_spaces_before_quotes('label, text\\npos, "Good, all in all"\\nneg, "bad"\\n', ",")
+    True
+    """
+    lines = start.splitlines(keepends=True)[:LINES_TO_KNOW_SPACES]
+    try:
+        plain, spaced = (list(Dialect(delimiter, spaced=skipped).reader(lines)) for skipped in (False, True))
+    except csv.Error:
+        return False
+    lengths = {len(row) for row in spaced[:-1] if row}  # the last may be cut
+    return len(lengths) == 1 and any(_SPACE_AND_QUOTE.match(cell) for row in plain for cell in row)
 
 
 def _delimiter(file_format: str, said: str | None, own: re.Match[str] | None) -> str:

@@ -19,7 +19,7 @@ from bertkit.corpus.reading.readers import Source, find_sources
 from bertkit.corpus.reading.types import excerpt
 from bertkit.errors import InputError, nearest, shortened
 from bertkit.tasks.data.beginnings import beginning_of, is_one_for_all
-from bertkit.tasks.data.columns import as_in_training, require_columns, require_parts, shown
+from bertkit.tasks.data.columns import as_in_training, require_columns, require_different, require_parts, shown
 from bertkit.tasks.data.ids import REMEMBERED_OF_A_STREAM, SeenIds
 from bertkit.tasks.data.rows import unreadable
 from bertkit.tasks.data.texts import read_table
@@ -160,6 +160,7 @@ def _listed(parent: Any, key: str, name: str) -> list[dict[str, Any]]:
 def _rows(path: str, reading: Reading, given: Mapping[str, str], notes: list[str]) -> Iterator[_Found]:
     table = read_table(path, reading, notes, {name for names in USUAL.values() for name in names}, uses_ids=True)
     require_columns(table, given.values())
+    require_different(given)
     reading.on_columns(given)  # those that are found by their names are found again
     parts = [part for part in USUAL if reading.labelled or part != "answers"]
     given = {**as_in_training(table, reading, given, parts, notes), **given}
