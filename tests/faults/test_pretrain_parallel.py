@@ -98,6 +98,14 @@ def test_sharded_weights_compute_the_same(tmp_path: Path, shards: Path, one: Pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["ddp", "fsdp"])
+def test_runs_of_two_processes_end_well_every_time(tmp_path: Path, shards: Path, way: str):
+    """The threads of a process group may be busy yet when Python ends."""
+    for number in range(10):
+        finished(torchrun(2, *settings(shards, tmp_path / f"run{number}", 3, "--parallel", way)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["ddp", "fsdp"])
 def test_two_processes_compute_what_one_does_for_long(tmp_path: Path, shards: Path, way: str):
     single, double = tmp_path / "single", tmp_path / "double"
     alone(single, *settings(shards, single, MANY_STEPS))

@@ -154,9 +154,9 @@ def main() -> NoReturn:
 
 
 def _leave(code: object) -> NoReturn:
-    """End a process of several, as torchrun starts them, without taking Python down first. Threads of torch's process
-    groups outlive `destroy_process_group`; one that lets go of a tensor while Python ends would abort the process, and
-    torchrun would call a good run failed. All files are written by now."""
+    """End a process of several, as torchrun starts them, without taking Python down first. Torch's process groups have
+    threads; one that lets go of a tensor while Python ends would abort the process, and torchrun would call a good run
+    failed. All files are written by now."""
     with contextlib.suppress(OSError):
         sys.stdout.flush()
         sys.stderr.flush()

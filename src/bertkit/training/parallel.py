@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from bertkit.training.optimizers import spread_like, whole_copies
 WAYS = ("ddp", "fsdp")
 PATIENCE = timedelta(minutes=10)
 """How long a process waits for the others before it gives up and torchrun starts all anew."""
+MOMENT = 0.1
+"""In seconds."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,12 @@ def joined(device: torch.device) -> Iterator[Group]:
     else:
         dist.init_process_group(backend, timeout=PATIENCE)
     yield Group(dist.get_rank(), dist.get_world_size(), device)
-    dist.destroy_process_group()  # not after an error: it would wait for processes that may be dead
+    if backend == "nccl":
+        dist.destroy_process_group()  # not after an error: it would wait for processes that may be dead
+        return
+    # A group of gloo is left as it is. Its threads want the interpreter to let go of tensors, so whoever destroys the
+    # group and holds the interpreter meanwhile, as DDP's reducer does, may wait for them for ever. Here they get it.
+    time.sleep(MOMENT)
 
 
 def spread(learner: nn.Module, group: Group, way: str) -> nn.Module:
