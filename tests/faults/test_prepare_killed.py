@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 import shutil
@@ -19,7 +20,7 @@ import pytest
 from bertkit.corpus.folder import CorpusFolder
 from bertkit.corpus.preparing.documents import open_part
 from bertkit.corpus.preparing.prepare import prepare
-from bertkit.errors import CorpusError, InputError, WriteError
+from bertkit.errors import CorpusError, InputError, InterruptionError, WriteError
 from bertkit.text.tokenizer import Tokenizer
 from corpora import RECIPE, contents, lines_of
 
@@ -263,6 +264,20 @@ def test_ctrl_c_keeps_what_was_done_and_the_same_command_goes_on(
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     CorpusFolder(tmp_path / "out").verify()
+
+
+def test_ctrl_c_while_the_workers_start_leaves_none_behind(
+    tmp_path: Path, corpus_files: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+):
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("concurrent.futures.process._ExecutorManagerThread.start", interrupted)
+    with pytest.raises((KeyboardInterrupt, InterruptionError)):
+        prepare([str(corpus_files)], tokenizer, tmp_path / "out", RECIPE, workers=2)
+    for process in multiprocessing.active_children():
+        process.join(20)
+    assert not multiprocessing.active_children()
 
 
 def stop_half_way(tmp_path: Path, source: Path, tokenizer: Tokenizer) -> Path:

@@ -55,7 +55,16 @@ def digest_blocks(
             while under_way:
                 yield _result(*under_way.popleft())
     finally:
+        _end(pool)
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    processes = list((pool._processes or {}).values())
+    try:
         pool.shutdown(wait=True, cancel_futures=True)
+    except RuntimeError:  # interrupted before the pool had started the thread that tells its processes to end
+        for process in processes:
+            process.terminate()
 
 
 def _result(future: Future[Digest], mark: Mark) -> tuple[Digest, Mark]:
