@@ -96,7 +96,8 @@ class Reading:
     @property
     def column_names(self) -> list[str]:
         """Those that the user names, and those that are remembered."""
-        return [*(self.names or {}).values(), *(self.remembered or {}).values()]
+        said = [*(self.names or {}).items(), *(self.remembered or {}).items()]
+        return [name for part, names in said for name in (names.split(",") if part == "endings" else [names])]
 
 
 class Task(ABC, Generic[E]):

@@ -70,7 +70,7 @@ def read_table(
     are labels, or as it is said. Unless the task `uses_ids` itself, those of labelled rows that are there again go into
     `notes` after the last row."""
     column_names = reading.column_names
-    named = {each.strip().lower() for name in column_names for each in name.split(",") if not each.isdecimal()}
+    named = {name.strip().lower() for name in column_names if not name.isdecimal()}
     table = Table(
         path,
         file_format=reading.file_format,
