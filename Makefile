@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint requirements.lock
 
-.PHONY: help demo test test-all lint format bench bench-scores bench-family clean lock
+.PHONY: help demo test test-all lint format options bench bench-scores bench-family clean lock
 
 help:
 	@echo "make demo      raw text to a BERT that has learned from it, offline, in some three minutes"
@@ -36,6 +36,10 @@ lint: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The page of all options, from the schemas in the code; a test compares them.
+options: $(VENV)/.runtime
+	$(BIN)/python -m bertkit.cli.page > docs/options.md
 
 DATA ?= data
 bench: $(VENV)/.bench

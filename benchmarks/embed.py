@@ -31,7 +31,7 @@ from transformers.utils import logging as transformers_logging
 
 import bertkit
 from bertkit import device
-from bertkit.corpus.reading.readers import read_texts
+from bertkit.corpus import read_texts
 
 transformers_logging.disable_progress_bar()
 BATCH = 32

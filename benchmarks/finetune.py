@@ -22,15 +22,14 @@ from typing import Any
 import transformers
 
 from bertkit import device
-from bertkit.inference.scoring import Scorer
-from bertkit.interop.fine_tuned import save_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.tasks import task_called
-from bertkit.tasks.task import Reading, Task
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.training.examples import FinetuneRequest
-from bertkit.training.fit import FitSettings, fit
-from bertkit.training.fit_job import new_model
+from bertkit.hub import ModelFolder, save_fine_tuned
+from bertkit.infer import Scorer
+from bertkit.tables import Reading
+from bertkit.tasks import Task, examples_in, task_called
+from bertkit.text import Tokenizer
+from bertkit.train import FinetuneRequest, FitSettings
+from bertkit.train.fit import fit
+from bertkit.train.fit_job import new_model
 from reference_finetune import CLASSES, here, train_reference
 
 TASKS = {
@@ -61,13 +60,14 @@ def compare(name: str, options: argparse.Namespace, machine: device.Machine) -> 
     folder = ModelFolder(options.model)
     tokenizer = folder.tokenizer()
     count = options.examples if name == "sst2" else options.examples // 10
-    all_of_it = list(task_called(kind).read(str(options.data / train_file), Reading(), []))
-    dev = list(task_called(kind).read(str(options.data / dev_file), Reading(), []))[: 2 * count]
-    task = task_called(kind).for_examples(all_of_it)
+    all_of_it = list(examples_in(task_called(kind), str(options.data / train_file), Reading(), []))
+    dev = list(examples_in(task_called(kind), str(options.data / dev_file), Reading(), []))[: 2 * count]
+    its = task_called(kind)
+    task = its.begin(all_of_it, its.options(), 512).task
     ours, theirs, scores = [], [], {}
     for number in range(options.rounds):
         examples = all_of_it[number * count : (number + 1) * count]
-        units = [unit for features in task.encode(examples, tokenizer) for unit in task.units(features)]
+        units = task.encode(examples, tokenizer).to_learn()
         request = FinetuneRequest(task=kind, train=str(options.data / train_file), start=str(options.model))
         model = new_model(folder, task, request, seed=number)
         with tempfile.TemporaryDirectory() as place:  # the same head on both sides
@@ -90,7 +90,7 @@ def compare(name: str, options: argparse.Namespace, machine: device.Machine) -> 
             "bertkit": round(statistics.median(ours), 1),
             "reference": round(statistics.median(theirs), 1),
         },
-        task.main_metric: {side: round(value, 4) for side, value in scores.items()},
+        task.measure.main: {side: round(value, 4) for side, value in scores.items()},
         "rounds": options.rounds,
         "sequences": len(units),
         "machine": device.describe(machine),
@@ -100,7 +100,7 @@ def compare(name: str, options: argparse.Namespace, machine: device.Machine) -> 
 
 
 def score(model: Any, task: Task[Any], tokenizer: Tokenizer, dev: list[Any]) -> float:
-    return task.metrics(dev, Scorer(model, task, tokenizer).answer(dev))[task.main_metric]
+    return task.metrics(dev, Scorer(model, task, tokenizer).answer(dev))[task.measure.main]
 
 
 if __name__ == "__main__":

@@ -30,12 +30,11 @@ from transformers.utils import logging as transformers_logging
 
 import bertkit
 from bertkit import device
-from bertkit.inference.generation import Generator
-from bertkit.interop.weights import save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import PRESETS
-from bertkit.text.families import FAMILIES, assemble
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import PRESETS
+from bertkit.hub import save_model
+from bertkit.infer import Generator
+from bertkit.nn import Bert
+from bertkit.text import FORMS, Tokenizer, assemble
 
 transformers_logging.disable_progress_bar()
 PROMPT = NEW = 64
@@ -61,7 +60,7 @@ def make_model(name: str, place: Path) -> None:
     torch.manual_seed(0)
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     words = [*letters, *(f"word{number}" for number in range(50_256 - len(letters))), "<|endoftext|>"]
-    family = FAMILIES["gpt2"]
+    family = FORMS["bytes"]
     backend = assemble(family, models.BPE({word: number for number, word in enumerate(words)}, []), lowercase=False)
     model = Bert(PRESETS[name](initializer_range=0.1), pooler=False, nsp=False)
     save_model(place / "model", model, Tokenizer(backend, family))

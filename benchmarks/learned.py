@@ -13,10 +13,9 @@ import tempfile
 from pathlib import Path
 
 from bertkit import TextEncoder, load_encoder
-from bertkit.interop.weights import save_model
-from bertkit.training.journal import read_log, read_times
-from bertkit.training.settings import Settings
-from bertkit.training.starting import new_model
+from bertkit.hub import save_model
+from bertkit.train import Settings, read_log, read_times
+from bertkit.train.starting import new_model
 
 SENTENCES = (
     "He was born in 1950 in New [MASK].",

@@ -22,7 +22,7 @@ from pathlib import Path
 import psutil
 
 from bertkit import device
-from bertkit.interop.folder import ModelFolder
+from bertkit.hub import ModelFolder
 
 
 def main() -> None:

@@ -62,7 +62,7 @@ def compare(options: argparse.Namespace, model: str) -> None:
     device.apply(machine)
     import torch
 
-    from bertkit.training.speed import matmul_rate
+    from bertkit.train import matmul_rate
 
     sides = {side: Side(options, model, side) for side in SIDES}
     rates: dict[str, list[float]] = {side: [] for side in SIDES}
@@ -134,8 +134,8 @@ def worker(options: argparse.Namespace) -> None:
     device.apply(device.choose("cpu"))
     {"bertkit": work_ours, "reference": work_theirs}[options.side](options)
     sys.stdin.readline()
-    from bertkit.model.presets import PRESETS
-    from bertkit.training.speed import flops_per_token
+    from bertkit.families import PRESETS
+    from bertkit.train import flops_per_token
 
     config = PRESETS[options.models[0]](vocab_size=VOCABULARY)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -146,28 +146,28 @@ def work_ours(options: argparse.Namespace) -> None:
     import torch
 
     from bertkit import Bert, CorpusFolder
-    from bertkit.model.presets import PRESETS
-    from bertkit.objectives.pretraining import PretrainingData, terms
-    from bertkit.training.loop import Learner, Stepper
-    from bertkit.training.optimizers import Optimizers
-    from bertkit.training.parallel import Group
-    from bertkit.training.progress import Progress
-    from bertkit.training.recipes import bert
+    from bertkit.families import PRESETS
+    from bertkit.objectives import Chosen, PretrainingData, Together
+    from bertkit.train import Group, Learner, OnCorpus, Optimizers, Progress, Stepper, bert
 
     corpus = CorpusFolder(options.shards, verify=False)
     recipe = bert(batch=options.batch, length=options.length, long_length=0)
     dropouts = {"hidden_dropout_prob": options.dropout, "attention_probs_dropout_prob": options.dropout}
     torch.manual_seed(0)
     model = Bert(PRESETS[options.models[0]](vocab_size=VOCABULARY, **dropouts)).train()
+    objectives = Together.of([Chosen(name="mlm"), Chosen(name="nsp")], corpus.tokenizer)
+    work = OnCorpus(PretrainingData(corpus, objectives=objectives, seed=0, packed=True), recipe.stages)
     stepper = Stepper(
-        learner=Learner(model, terms),
-        source=PretrainingData(corpus, masking=recipe.masking, nsp=True, seed=0, packed=True),
-        recipe=recipe,
+        Learner(model, work.terms),
+        work,
+        model=model,
+        stages=recipe.stages,
+        schedule=recipe.schedule,
         optimizers=Optimizers(model, recipe.optimizer),
         group=Group(),
         seed=0,
     )
-    progress = Progress(total_steps=10**6, micro_batch=options.batch)
+    progress = Progress(total=10**6, limit=options.batch)
     for _ in range(2):
         stepper.step(progress, {})
     answer({})
@@ -184,7 +184,7 @@ def work_theirs(options: argparse.Namespace) -> None:
     from transformers import TrainerCallback
 
     from bertkit import Bert, CorpusFolder
-    from bertkit.model.presets import PRESETS
+    from bertkit.families import PRESETS
     from reference_trainer import make_dataset, reference_like, train_reference
 
     corpus = CorpusFolder(options.shards, verify=False)

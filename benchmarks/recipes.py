@@ -29,7 +29,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "dropout 0.1": {"dropout": 0.1},
     "batches half as large": {"batch": 16},
     "batches twice as large": {"batch": 64},
-    "25 % hidden": {"masking.rate": 0.25},
+    "25 % hidden": {"mask_rate": 0.25},
     "level for half of the time": {"schedule.decay": 0.5},
     "cosine": {"schedule.shape": "cosine"},
     "rates halved": {"optimizer.learning_rate": 1e-3, "optimizer.matrix_learning_rate": 0.0025},
@@ -63,10 +63,8 @@ def main() -> None:
 
 def run(options: argparse.Namespace) -> None:
     from bertkit import device
-    from bertkit.training.journal import read_log, read_times
-    from bertkit.training.pretrain import pretrain
-    from bertkit.training.request import Request
-    from bertkit.training.watcher import Watcher
+    from bertkit.train import Request, Watcher, read_log, read_times
+    from bertkit.train.pretrain import pretrain
 
     change = dict(VARIANTS[options.variant])
     recipe = change.pop("recipe", "fast")

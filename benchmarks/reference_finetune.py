@@ -21,12 +21,11 @@ import torch
 import transformers
 from transformers.trainer_callback import PrinterCallback
 
-from bertkit.interop.fine_tuned import load_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.model.fine_tuned import FineTuned
-from bertkit.tasks.task import Features, Task, Unit
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.training.fit import FitSettings
+from bertkit.hub import ModelFolder, load_fine_tuned
+from bertkit.nn import FineTuned
+from bertkit.tasks import Features, Task, Unit
+from bertkit.text import Tokenizer
+from bertkit.train import FitSettings
 
 CLASSES = {
     "classify": transformers.BertForSequenceClassification,

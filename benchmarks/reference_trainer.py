@@ -39,11 +39,9 @@ from transformers.trainer_callback import PrinterCallback
 from transformers.utils import logging as transformers_logging
 
 import bertkit
-from bertkit.corpus.sampling.keyed import key
-from bertkit.corpus.sampling.order import Order
-from bertkit.interop.huggingface import config_to_huggingface
-from bertkit.interop.weights import save_model
-from bertkit.objectives.masking import Masking, Vocabulary, mask
+from bertkit.corpus import Order, key
+from bertkit.hub import config_to_huggingface, save_model
+from bertkit.objectives import Masking, Vocabulary, mask
 
 transformers_logging.disable_progress_bar()
 NOT_ASKED = -100

@@ -38,9 +38,9 @@ from transformers.utils import logging as transformers_logging
 
 import bertkit
 from bertkit import device
-from bertkit.corpus.reading.readers import read_texts
-from bertkit.inference.export import export
-from bertkit.interop.folder import ModelFolder
+from bertkit.corpus import read_texts
+from bertkit.hub import ModelFolder
+from bertkit.infer.export import export
 
 transformers_logging.disable_progress_bar()
 logging.disable(logging.WARNING)  # torch's exporter and onnxruntime's quantisation say much that is of no use here

@@ -22,15 +22,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertkit import device
-from bertkit.inference.scoring import Scorer
-from bertkit.interop.fine_tuned import save_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.tasks import task_called
-from bertkit.tasks.data.split import split
-from bertkit.tasks.task import Reading, Task
-from bertkit.training.examples import FinetuneRequest
-from bertkit.training.fit import FitSettings, fit
-from bertkit.training.fit_job import new_model
+from bertkit.hub import ModelFolder, save_fine_tuned
+from bertkit.infer import Scorer
+from bertkit.tables import Reading
+from bertkit.tables.split import split
+from bertkit.tasks import Task, examples_in, task_called
+from bertkit.train import FinetuneRequest, FitSettings
+from bertkit.train.fit import fit
+from bertkit.train.fit_job import new_model
 from reference_finetune import CLASSES, here, train_reference
 
 MOST = 10_000
@@ -136,11 +135,11 @@ def run(name: str, case: Case, seed: int, options: argparse.Namespace) -> None:
     start = options.chinese_model if case.chinese else options.model
     folder = ModelFolder(start)
     tokenizer = folder.tokenizer().for_tasks()
-    train = [each for file in case.train for each in kind.read(str(options.data / file), Reading(), [])]
+    train = [each for file in case.train for each in examples_in(kind, str(options.data / file), Reading(), [])]
     if case.dev is None:
         train, dev = split(train, 0.1, 0)
     else:
-        dev = list(kind.read(str(options.data / case.dev), Reading(), []))
+        dev = list(examples_in(kind, str(options.data / case.dev), Reading(), []))
     train = train if len(train) <= options.most else split(train, options.most / len(train), 0)[1]
     length = min(case.length or kind.usual_length, folder.config.max_position_embeddings)
     size = {"examples": len(train), "epochs": case.epochs, "length": length}
@@ -150,10 +149,9 @@ def run(name: str, case: Case, seed: int, options: argparse.Namespace) -> None:
     sides = [side for side in asked if (name, seed, side) not in done]
     if not sides:
         return
-    task = kind.for_examples(train, max_length=length, **dict(case.options))
-    encoded = task.encode(train, tokenizer)
-    task = task.fitted_to(encoded)
-    units = [unit for features in encoded for unit in task.units(features)]
+    task = kind.begin(train, kind.options(**dict(case.options)), length).task
+    encoded = task.encode(train, tokenizer, len(train))
+    task, units = encoded.task, encoded.to_learn()
     settings = FitSettings.usual(width=folder.config.hidden_size, units=len(units), epochs=case.epochs)
     request = FinetuneRequest(task=case.task, train="", start=str(start))
     for side in sides:

@@ -33,9 +33,9 @@ from typing import NamedTuple
 import httpx
 
 from bertkit import device
-from bertkit.corpus.reading.readers import read_texts
-from bertkit.inference.export import export
-from bertkit.interop.folder import ModelFolder
+from bertkit.corpus import read_texts
+from bertkit.hub import ModelFolder
+from bertkit.infer.export import export
 from load import Reply, ask_for, request
 
 PORTS = {"bertkit": 8611, "plain": 8612}

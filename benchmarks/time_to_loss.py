@@ -20,19 +20,25 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+import numpy as np
 import torch
+from matplotlib.figure import Figure
 
 import bertkit
 from bertkit import device
+from bertkit.families import PRESETS
 from bertkit.files import atomic_file, to_json
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import load_model
-from bertkit.model.presets import PRESETS
-from bertkit.report.curves import draw_comparison
-from bertkit.training.journal import read_log, read_times
+from bertkit.hub import ModelFolder, load_model
+from bertkit.report import History
+from bertkit.report.curves import COLOURS, SERIES, STYLE, save_figure, time_unit
+from bertkit.report.curves import say as say_on
+from bertkit.report.fonts import fonts_for, without_glyph_warnings
+from bertkit.train import read_log, read_times
 from reference_trainer import (
     Batch,
     make_dataset,
@@ -47,6 +53,68 @@ SIDES = ("reference", "bertkit")
 STEPS_TO_MEASURE = 12
 SPARE = 2.0
 """So many times the samples that the measured speed asks for: the machine may be less busy later."""
+
+
+def draw_comparison(
+    runs: Mapping[str, Path | Sequence[tuple[float, float]]], out: Path, *, target: float | None = None
+) -> None:
+    """Validation MLM loss against time, of several runs in one PNG. A run is its folder, or (seconds, loss) pairs.
+
+    With a `target`, a ring marks where each run is first at or below it, and the legend says when.
+    """
+    lines = {name: _validation_line(run) for name, run in runs.items()}
+    longest = max((float(seconds[-1]) for seconds, _ in lines.values() if len(seconds)), default=0.0)
+    unit, scale = time_unit(longest)
+    with mpl.rc_context({**STYLE, "font.family": fonts_for(lines)}), without_glyph_warnings():
+        figure = Figure(figsize=(8, 5), dpi=120, layout="constrained", facecolor="white")
+        axes = figure.subplots()
+        handles, labels = [], []
+        for number, (name, (seconds, loss)) in enumerate(lines.items()):
+            colour = COLOURS[SERIES[number % len(SERIES)]]
+            style = ("-", "--", ":")[number // len(SERIES) % 3]
+            (line,) = axes.plot(seconds / scale, loss, style, color=colour, marker="o", markersize=3.5)
+            handles.append(line)
+            labels.append(name)
+            if target is None:
+                continue
+            reached = np.flatnonzero(loss <= target)[:1]
+            axes.plot(seconds[reached] / scale, loss[reached], "o", markersize=10, fillstyle="none", color=colour)
+            when = f"{seconds[reached[0]] / scale:.3g} {unit} to the target" if len(reached) else "not at the target"
+            labels[-1] += f", {when}"
+        if target is not None:
+            axes.axhline(target, color=COLOURS["ink"], linewidth=1, linestyle=(0, (5, 3)))
+            axes.annotate(
+                f"target {target:g}",
+                (1, target),
+                xycoords=("axes fraction", "data"),
+                xytext=(0, 4),
+                textcoords="offset points",
+                ha="right",
+            )
+        axes.set_title("Validation: loss of masked words")
+        axes.set_xlabel(unit)
+        axes.set_xlim(left=0)
+        if not handles or longest == 0:
+            say_on(axes, "no validation yet")
+        legend = axes.legend(handles, [str(number) for number in range(len(handles))])
+        for text, label in zip(legend.get_texts(), labels, strict=True):
+            text.set_parse_math(False)  # a name is a name, also with dollars in it
+            text.set_text(label)
+        save_figure(figure, out)
+
+
+def _validation_line(run: Path | Sequence[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
+    if isinstance(run, Path):
+        history = History(run)
+        seconds, loss = (
+            history.seconds_at(history.validations["step"]),
+            history.losses[1],
+        )
+    else:
+        pairs = np.array(run, dtype=np.float64).reshape(-1, 2)
+        seconds, loss = pairs[:, 0], pairs[:, 1]
+    finite = np.isfinite(seconds) & np.isfinite(loss)
+    return seconds[finite], loss[finite]
 
 
 def main() -> None:

@@ -17,13 +17,12 @@ import pytest
 import torch
 from hypothesis import settings
 
-from bertkit.corpus.preparing.prepare import Recipe, prepare
-from bertkit.inference.encoder import TextEncoder, load_encoder
-from bertkit.interop.weights import save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import bert_tiny
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.text.train import train_wordpiece
+from bertkit.corpus import Recipe, prepare
+from bertkit.families import bert_tiny
+from bertkit.hub import save_model
+from bertkit.infer import TextEncoder, load_encoder
+from bertkit.nn import Bert
+from bertkit.text import Tokenizer, train_wordpiece
 from corpora import lines_of, many_files
 
 settings.register_profile("bertkit", deadline=None)  # how long an example takes says nothing on a busy machine

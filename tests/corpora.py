@@ -6,9 +6,7 @@ import gzip
 import json
 from pathlib import Path
 
-from bertkit.corpus.preparing.digest import DigestSettings
-from bertkit.corpus.preparing.prepare import Recipe
-from bertkit.corpus.reading.readers import ReadOptions
+from bertkit.corpus import DigestSettings, ReadOptions, Recipe
 
 RECIPE = Recipe(
     digest=DigestSettings(read=ReadOptions(block_bytes=20_000)), validation=0.1, shard_tokens=5000, boilerplate=5

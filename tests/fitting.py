@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from bertkit.inference.scoring import Scorer
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned, HeadShape, needs_pooler
-from bertkit.model.presets import bert_tiny
-from bertkit.tasks.data.texts import TextExample
-from bertkit.tasks.task import Task
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.training.fit import FitSettings, fit
+from bertkit.families import bert_tiny
+from bertkit.infer import Scorer
+from bertkit.nn import Bert, FineTuned, HeadShape, needs_pooler
+from bertkit.tables import TextExample
+from bertkit.tasks import Given, Task
+from bertkit.text import Tokenizer
+from bertkit.train import FitSettings
+from bertkit.train.fit import fit
 
 WORDS = ("class", "import", "return", "value")
 
@@ -21,14 +22,27 @@ WORDS = ("class", "import", "return", "value")
 def small(tokenizer: Tokenizer, task: Task[Any], **head: Any) -> FineTuned:
     torch.manual_seed(0)
     config = bert_tiny(vocab_size=tokenizer.vocab_size, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    shape = HeadShape(**{**task.shape.to_json(), **head})
-    return FineTuned(Bert(config, pooler=needs_pooler(config, task.shape.reads), mlm=False, nsp=False), shape)
+    shape = HeadShape(**{**task.head.shape.to_json(), **head})
+    return FineTuned(Bert(config, pooler=needs_pooler(config, task.head.shape.reads), mlm=False, nsp=False), shape)
+
+
+def begun(kind: type[Any], examples: Sequence[Any], max_length: int | None = None, **options: Any) -> Any:
+    """The task that these examples are for."""
+    return kind.begin(examples, kind.options(**options), max_length or kind.usual_length).task
+
+
+def term_of(task: Task[Any], model: FineTuned, batch: Any) -> Any:
+    return task.term(Given(model(batch), model.crf), batch)
+
+
+def answer_of(task: Task[Any], example: Any, unit: Any, scores: Any) -> Any:
+    return next(iter(task.answers([example], [unit], Given([scores]))))
 
 
 def taught(tokenizer: Tokenizer, task: Task[Any], examples: list[Any], how: FitSettings, **head: Any) -> Scorer:
     model = small(tokenizer, task, **head)
     scorer = Scorer(model, task, tokenizer)
-    units = [unit for features in task.encode(examples, tokenizer) for unit in task.units(features)]
+    units = task.encode(examples, tokenizer).to_learn()
     fit(model, task, units, lambda: task.metrics(examples, scorer.answer(examples)), how, seed=0, pad_id=0)
     return scorer
 

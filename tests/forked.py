@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 MOST_BYTES = 2**20
-IMPORTED = ("bertkit.cli", "bertkit.inference.predictor", "bertkit.training.finetune", "huggingface_hub.hf_api")
+IMPORTED = ("bertkit.cli", "bertkit.infer.predictor", "bertkit.train.finetune", "huggingface_hub.hf_api")
 """With all that they import, which is nearly all that any command does."""
 CHANGES = {"PYTEST_CURRENT_TEST"}
 """Variables of the environment that no command asks for."""

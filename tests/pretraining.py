@@ -24,7 +24,13 @@ ONE_THREAD = ("--threads", 1)
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(
-    ["bertkit.cli.training_display", "bertkit.training.pretrain", "torch._dynamo", "matplotlib.backends.backend_svg"]
+    [
+        "bertkit.cli.training_display",
+        "bertkit.train.pretrain",
+        "bertkit.train.finetune",
+        "torch._dynamo",
+        "matplotlib.backends.backend_svg",
+    ]
 )
 
 
@@ -42,13 +48,17 @@ class Pretraining:
 
     command = "pretrain"
 
-    def __init__(self, place: Path, *arguments: object, dies_in_pass: int | None = None) -> None:
+    def __init__(
+        self, place: Path, *arguments: object, dies_in_pass: int | None = None, dies_in_evaluation: int | None = None
+    ) -> None:
         """`dies_in_pass`: kill -9 itself instead of computing this pass (a micro-batch of training) of the run."""
         place.mkdir(parents=True, exist_ok=True)
         number = next(_numbers)
         self.files = (place / f"{number}.stdout", place / f"{number}.stderr")
         words = ["bertkit", self.command, *map(str, arguments), *map(str, ONE_THREAD)]
-        self.process: BaseProcess = _context.Process(target=_main, args=(words, *map(str, self.files), dies_in_pass))
+        self.process: BaseProcess = _context.Process(
+            target=_main, args=(words, *map(str, self.files), dies_in_pass, dies_in_evaluation)
+        )
         self.process.start()
         assert self.process.pid is not None
         self.pid: int = self.process.pid
@@ -83,26 +93,34 @@ class Pretraining:
         return Ended(self.process.exitcode, *(file.read_text() for file in self.files))
 
 
+class Finetuning(Pretraining):
+    """`bertkit finetune` in the same way."""
+
+    command = "finetune"
+
+
 class Comparing(Pretraining):
     """`bertkit compare` in the same way."""
 
     command = "compare"
 
 
-def _main(words: list[str], stdout: str, stderr: str, dies_in_pass: int | None) -> None:
+def _main(words: list[str], stdout: str, stderr: str, dies_in_pass: int | None, dies_in_evaluation: int | None) -> None:
     for number, name in ((1, stdout), (2, stderr)):
         file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, number)
     sys.argv = words
     if dies_in_pass is not None:
         _die_in(dies_in_pass)
+    if dies_in_evaluation is not None:
+        _die_in_evaluation(dies_in_evaluation)
     from bertkit.cli import main
 
     main()
 
 
 def _die_in(fatal: int) -> None:
-    from bertkit.training.loop import Learner
+    from bertkit.train import Learner
 
     passes, forward = itertools.count(1), Learner.forward
 
@@ -112,6 +130,19 @@ def _die_in(fatal: int) -> None:
         return forward(self, *arguments)
 
     Learner.forward = forward_or_die  # type: ignore[method-assign]
+
+
+def _die_in_evaluation(fatal: int) -> None:
+    from bertkit.infer import Scorer
+
+    times, scores = itertools.count(1), Scorer.scores
+
+    def scores_or_die(self: Scorer, *arguments: Any) -> Any:
+        if next(times) == fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return scores(self, *arguments)
+
+    Scorer.scores = scores_or_die  # type: ignore[method-assign]
 
 
 def logged(run: Path) -> int:

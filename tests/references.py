@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import load_model
-from bertkit.model.bert import Bert
+from bertkit.hub import ModelFolder, load_model
+from bertkit.nn import Bert
 
 
 def shaken(kind: Any, config: Any) -> Any:

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from bertkit.training.journal import Journal
+from bertkit.train import Journal
 
 SENTENCES = [
     ("the [MASK] of france is paris .", ["capital"], ["the", "city", "president", "river"]),
@@ -28,6 +28,7 @@ OF_A_RUN = {
     "held_out": {"bits_per_byte": 1.9, "asked_for": "hidden words"},
 }
 """What `compare` keeps of a pretraining."""
+ASKED = {"mlm": "masked words", "nsp": "next sentences"}
 
 
 def make_run(
@@ -46,7 +47,7 @@ def make_run(
 ) -> Path:
     noise = random.Random(steps)
     run.mkdir(parents=True)
-    (run / "run.json").write_text(json.dumps(run_facts(run, steps, settings or {})), encoding="utf-8")
+    (run / "run.json").write_text(json.dumps(run_facts(run, steps, settings or {}, nsp=nsp)), encoding="utf-8")
     seconds = 0.0
     with Journal(run) as journal:
         journal.write({"kind": "event", "step": 0, "event": "plan", "message": f"{steps} steps of 32 samples"})
@@ -135,8 +136,9 @@ def guesses(
     return found
 
 
-def run_facts(run: Path, steps: int, settings: dict[str, Any]) -> dict[str, Any]:
+def run_facts(run: Path, steps: int, settings: dict[str, Any], *, nsp: bool = True) -> dict[str, Any]:
     return {
+        "objectives": [{"name": name, "terms": {name: ASKED[name]}} for name in ("mlm", "nsp") if nsp or name == "mlm"],
         "format": "bertkit run 1",
         "task": "pretrain",
         "settings": {

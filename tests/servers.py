@@ -18,16 +18,8 @@ from typing import Any
 import httpx
 import pytest
 
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned, needs_pooler
-from bertkit.model.heads import Pooler
-from bertkit.tasks.choice import MultipleChoice
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.embed import Embed
-from bertkit.tasks.qa import Qa
-from bertkit.tasks.regress import Regress
-from bertkit.tasks.tag import Tag
-from bertkit.tasks.task import Task
+from bertkit.nn import Bert, FineTuned, Pooler, needs_pooler
+from bertkit.tasks import Classify, Embed, MultipleChoice, Qa, Regress, Tag, Task
 
 TASKS: dict[str, Task[Any]] = {
     "classify": Classify(classes=("neg", "pos"), max_length=64),
@@ -42,8 +34,8 @@ TASKS: dict[str, Task[Any]] = {
 def new_model(tiny: Bert, task: Task[Any]) -> FineTuned:
     bert = copy.deepcopy(tiny)
     bert.mlm = bert.nsp = None
-    bert.pooler = Pooler(bert.config) if needs_pooler(bert.config, task.shape.reads) else None
-    return FineTuned(bert, task.shape)
+    bert.pooler = Pooler(bert.config) if needs_pooler(bert.config, task.head.shape.reads) else None
+    return FineTuned(bert, task.head.shape)
 
 
 class Server:

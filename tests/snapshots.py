@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bertkit.training.checkpoint import Snapshot
+from bertkit.train import Snapshot
 
 
 def snapshot(step: int, *, numbers: int = 1000) -> Snapshot:

@@ -15,37 +15,39 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from bertkit.config import BertConfig as BertConfig
+    from bertkit.api import compare as compare
+    from bertkit.api import evaluate as evaluate
+    from bertkit.api import finetune as finetune
+    from bertkit.api import prepare as prepare
+    from bertkit.api import pretrain as pretrain
+    from bertkit.api import register as register
     from bertkit.corpus.folder import CorpusFolder as CorpusFolder
     from bertkit.errors import BertkitError as BertkitError
-    from bertkit.inference.encoder import TextEncoder as TextEncoder
-    from bertkit.inference.encoder import load_encoder as load_encoder
-    from bertkit.inference.predictor import load as load
-    from bertkit.model.bert import Bert as Bert
+    from bertkit.families.bert import BertConfig as BertConfig
+    from bertkit.infer.encoder import TextEncoder as TextEncoder
+    from bertkit.infer.encoder import load_encoder as load_encoder
+    from bertkit.infer.predictor import load as load
+    from bertkit.nn.bert import Bert as Bert
     from bertkit.text.tokenizer import Tokenizer as Tokenizer
 
 _HOMES = {
-    "Bert": "bertkit.model.bert",
-    "BertConfig": "bertkit.config",
+    "Bert": "bertkit.nn.bert",
+    "BertConfig": "bertkit.families.bert",
     "BertkitError": "bertkit.errors",
     "CorpusFolder": "bertkit.corpus.folder",
-    "TextEncoder": "bertkit.inference.encoder",
+    "TextEncoder": "bertkit.infer.encoder",
     "Tokenizer": "bertkit.text.tokenizer",
-    "load": "bertkit.inference.predictor",
-    "load_encoder": "bertkit.inference.encoder",
+    "compare": "bertkit.api",
+    "evaluate": "bertkit.api",
+    "finetune": "bertkit.api",
+    "load": "bertkit.infer.predictor",
+    "load_encoder": "bertkit.infer.encoder",
+    "prepare": "bertkit.api",
+    "pretrain": "bertkit.api",
+    "register": "bertkit.api",
 }
 
-__all__ = [
-    "Bert",
-    "BertConfig",
-    "BertkitError",
-    "CorpusFolder",
-    "TextEncoder",
-    "Tokenizer",
-    "__version__",
-    "load",
-    "load_encoder",
-]
+__all__ = [*_HOMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertkit.errors import UsageError
 from bertkit.files import atomic_file
+from bertkit.settings import Settings, option
 
 if TYPE_CHECKING:
     import torch
@@ -43,6 +44,14 @@ PATIENCE_OF_THREADS = {"GOMP_SPINCOUNT": "3000"}
 """When one of torch's threads waits for another, it spins, 100 times as long as this by default. Whoever else wants the
 core then waits too, and so does the thread that is waited for: beside other work a step took up to ten times as long.
 Alone on a machine it makes a few percent, if anything. Read when torch is loaded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnMachine(Settings):
+    """Where a command computes, as it is told."""
+
+    device: str = option("auto", "auto, cpu, cuda or mps.", group="the machine")
+    threads: int | None = option(None, "CPU threads.", least=1, usual="all physical cores", group="the machine")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +201,7 @@ def _find_device(wanted: str) -> str:
     if wanted == "auto":
         return next(name for name, there in present.items() if there)
     if not present[wanted]:
-        raise UsageError(f"device {wanted} was asked for, and torch does not find one", "Use --device auto or cpu.")
+        raise UsageError(f"device {wanted} was asked for, and torch does not find one", "Use `device` auto or cpu.")
     return wanted
 
 

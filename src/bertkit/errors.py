@@ -9,6 +9,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MOST_CHARACTERS = 2000
+
 
 class BertkitError(Exception):
     """Something the user can mend. `remedy` says how; the command line prints both on one line."""
@@ -16,9 +18,17 @@ class BertkitError(Exception):
     exit_code = 3
 
     def __init__(self, problem: str, remedy: str = "") -> None:
-        self.problem = " ".join(problem.split())
-        self.remedy = " ".join(remedy.split())
+        self.problem, self.remedy = _one_line(problem), _one_line(remedy)
         super().__init__(f"{self.problem}. {self.remedy}" if self.remedy else self.problem)
+
+
+def _one_line(text: str) -> str:
+    """Not longer than a reader can use, and with nothing in it that a terminal would obey: it may quote a file."""
+    text = " ".join(text.split())
+    text = (
+        text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS // 2]} ... {text[-MOST_CHARACTERS // 2 :]}"
+    )
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 class UsageError(BertkitError):
@@ -91,3 +101,11 @@ def shortened(value: object, limit: int = 60) -> str:
     """A value quoted for an error message, cut so that the message stays one readable line."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def with_article(name: str) -> str:
+    """
+    >>> with_article("bert"), with_article("ALBERT")
+    ('a bert', 'an ALBERT')
+    """
+    return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"

@@ -14,16 +14,19 @@ import hashlib
 import json
 import os
 import platform
+import re
 import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
 
 from bertkit.errors import BertkitError, InputError, WriteError, shortened
 
+AGAIN = "Copy or download it again."
 JSON_LIMIT = 64 * 2**20
 """A JSON file larger than this is not a configuration or a vocabulary anybody made on purpose."""
 
@@ -37,33 +40,49 @@ def to_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def json_line(value: Any) -> bytes:
+    """A value as JSON on a line of its own; half a surrogate pair, which is no text, becomes a question mark."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
 def read_json(path: Path, error: type[BertkitError] = InputError) -> dict[str, Any]:
     """The object in a JSON file; anything else in it is refused with the place where it went wrong."""
+    value = read_json_value(path, error)
+    if not isinstance(value, dict):
+        raise error(f"{path} holds {shortened(value)} where a JSON object is expected", AGAIN)
+    return value
+
+
+def read_json_value(path: Path, error: type[BertkitError] = InputError) -> Any:
     require_regular_file(path, error)
     if path.stat().st_size > JSON_LIMIT:
-        raise error(f"{path} has {path.stat().st_size} bytes, more than any file of its kind")
+        raise error(f"{path} has {path.stat().st_size} bytes, more than any file of its kind", AGAIN)
     try:
-        value = json.loads(path.read_bytes().decode("utf-8-sig"))
+        return json.loads(path.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as problem:
-        raise error(f"{path} is not UTF-8: byte {problem.object[problem.start]:#04x} at {problem.start}") from None
+        raise error(
+            f"{path} is not UTF-8: byte {problem.object[problem.start]:#04x} at {problem.start}", AGAIN
+        ) from None
     except json.JSONDecodeError as problem:
         raise error(
             f"{path} is not valid JSON: {problem.msg} at line {problem.lineno} column {problem.colno}",
             "It may be truncated; copy or download it again.",
         ) from None
     except (RecursionError, ValueError) as problem:
-        raise error(f"{path} is not usable JSON: {problem}") from None
-    if not isinstance(value, dict):
-        raise error(f"{path} holds {shortened(value)} where a JSON object is expected")
-    return value
+        raise error(f"{path} is not usable JSON: {problem}", AGAIN) from None
+
+
+def present(path: Path) -> bool:
+    """Whether there is something of that name, be it a link to nothing."""
+    return path.exists() or path.is_symlink()
 
 
 def require_regular_file(path: Path, error: type[BertkitError]) -> None:
     """A missing file, a folder, or a pipe (which would block for ever) is named before it is opened."""
     if not path.exists():
-        raise error(f"{path} does not exist")
+        raise error(f"{path} does not exist" + ", nor what it links to" * path.is_symlink(), AGAIN)
     if not path.is_file():
-        raise error(f"{path} is not a regular file")
+        raise error(f"{path} is not a regular file", "Put the file itself there.")
     if not os.access(path, os.R_OK):
         raise error(f"{path} may not be read", "Ask for permission, or copy it.")
 
@@ -118,17 +137,24 @@ def atomic_folder(path: Path, *, overwrite: bool = False) -> Iterator[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
+def refuse_to_replace(out: Path, *, overwrite: bool) -> None:
+    """A file that is there already, unless that is what is wanted."""
+    if out.is_dir() or (out.exists() and not overwrite):
+        what = "is a folder" if out.is_dir() else "exists"
+        raise WriteError(f"{out} {what}", "Choose another `out`, or replace a file with `overwrite=True`.")
+
+
 def refuse_input(path: Path, source: str) -> None:
     """`source` is what is read, or - for standard input: it is never written over."""
     if source != "-" and path.exists() and Path(source).exists() and path.samefile(source):
-        raise WriteError(f"{path} is the input, and the answers would take its place", "Choose another --out.")
+        raise WriteError(f"{path} is the input, and the answers would take its place", "Choose another `out`.")
 
 
 def refuse_existing(path: Path, *, overwrite: bool) -> None:
     """Called before long work too, so that nobody computes for an hour and then learns the place is taken."""
     if path.is_dir():
         if not overwrite and any(path.iterdir()):
-            raise WriteError(f"{path} exists and is not empty", "Choose another place or add --overwrite.")
+            raise WriteError(f"{path} exists and is not empty", "Choose another place or add `overwrite=True`.")
     elif path.exists():
         raise WriteError(f"{path} is a file, and a folder is to be written there", "Choose another place.")
 
@@ -169,6 +195,11 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
             process = left.name.rpartition(f".{_machine()}-")[2].split("-")[0]
             if process.isdigit() and not _alive(int(process)):
                 _delete(left)
+
+
+def is_leftover(path: Path) -> bool:
+    """Whether it is a temporary of bertkit's, which a death has left or a living process is writing."""
+    return re.fullmatch(r"\..+\.[0-9a-f]{8}-\d+-\w+\.(tmp|old)", path.name) is not None
 
 
 def _temporary_prefix(path: Path) -> str:
@@ -281,3 +312,31 @@ def explained_write_errors(
         remedy = REMEDIES.get(problem.errno or 0, "")
         reason = problem.strerror or str(problem)
         raise WriteError(f"could not {action} {path}: {reason}; {outcome}", remedy) from problem
+
+
+SEAL = "sha256"
+A_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def sealed(facts: Mapping[str, Any]) -> bytes:
+    """JSON of which every byte decides something: a corpus's manifest, what a half-written file is of. The last entry
+    is the sha256 of the others, and the file has to be, to the byte, what bertkit writes for them. So no flipped bit
+    passes, neither in the facts nor in their seal. A file without one, of a version before, is taken as it is."""
+    return to_json({**facts, SEAL: sha256(to_json(facts).encode()).hexdigest()}).encode()
+
+
+def write_sealed(path: Path, facts: Mapping[str, Any]) -> None:
+    with atomic_file(path) as file:
+        file.write(sealed(facts))
+
+
+def read_sealed(path: Path, error: type[BertkitError], remedy: str = AGAIN) -> dict[str, Any]:
+    """The facts without their seal, refused unless every byte is the one that was written."""
+    facts = read_json(path, error)
+    name, last = next(reversed(facts.items()), ("", None))
+    if name != SEAL and not (isinstance(last, str) and A_HASH.fullmatch(last)):  # a seal whose name is damaged is one
+        return facts
+    facts.pop(name)
+    if name != SEAL or path.read_bytes() != sealed(facts):
+        raise error(f"{path} is damaged: it is not, to the byte, what was written", remedy)
+    return facts

@@ -1,4 +1,5 @@
-"""Tensors as safetensors files: how all of bertkit writes them, and how a file that was read whole is taken apart."""
+"""Tensors as safetensors files: how all of bertkit writes them, and how a file that was read whole is taken apart; and
+the check that what a model gives are numbers."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load, save_file
 from torch import Tensor
+
+from bertkit.errors import NumbersError
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
@@ -28,3 +31,13 @@ def parse_tensors(data: bytes) -> dict[str, Tensor]:
     torch's is, and on that the last bits of a matrix product can depend."""
     tensors = load(data)
     return {name: tensors.pop(name).clone() for name in list(tensors)}
+
+
+def require_finite(numbers: Tensor, model: str, what: str) -> Tensor:
+    """What a model gives, refused where it is no number: `model` is its name, `what` what the numbers are."""
+    if not numbers.isfinite().all():
+        raise NumbersError(
+            f"{model}: the model's {what} are not finite numbers",
+            "Its weights are damaged, or its training diverged: train it anew with a lower `learning_rate`.",
+        )
+    return numbers

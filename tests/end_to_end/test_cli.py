@@ -152,7 +152,7 @@ def test_embed_keeps_memory_flat_over_a_long_stream(tiny_folder, english, tmp_pa
     )
     peaks = []
     for count in (20_000, 200_000):
-        source, out = tmp_path / "texts.txt", tmp_path / "vectors.npy"
+        source, out = tmp_path / "texts.txt", tmp_path / f"vectors{count}.npy"
         source.write_text("\n".join(english[number % 500] for number in range(count)))
         command = [sys.executable, "-c", code, "embed", tiny_folder, source, "-o", out]
         child = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True)
@@ -183,8 +183,7 @@ def test_attention_writes_a_page(tiny_folder, tmp_path):
 def test_convert_both_ways_keeps_every_number(tiny_folder, tiny, tmp_path):
     import torch
 
-    from bertkit.interop.folder import ModelFolder
-    from bertkit.interop.weights import load_model
+    from bertkit.hub import ModelFolder, load_model
 
     succeeds("convert", tiny_folder, tmp_path / "theirs", "--to", "BertForPreTraining", "--shard-size", "1MB")
     assert not (tmp_path / "theirs" / "bertkit.json").exists()

@@ -11,10 +11,10 @@ from typer.testing import CliRunner, Result
 
 import bertkit
 from bertkit.cli import app
-from bertkit.inference.encoder import load_encoder
-from bertkit.interop.fine_tuned import save_fine_tuned
-from bertkit.model.bert import Bert
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.hub import save_fine_tuned
+from bertkit.infer import load_encoder
+from bertkit.nn import Bert
+from bertkit.text import Tokenizer
 from commands import bertkit_command
 from servers import TASKS, close, new_model, running
 

@@ -14,14 +14,12 @@ import torch
 from transformers import BertForPreTraining, BertTokenizerFast
 
 from bertkit import CorpusFolder, load_encoder
+from bertkit.families import FAMILIES, vocabulary
 from bertkit.files import sha256_of
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import load_model, save_model
-from bertkit.model.vocabulary import match_vocabulary
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.hub import ModelFolder, load_model, save_model
+from bertkit.text import Tokenizer, draw_sample
 from bertkit.text.train import train
+from bertkit.train import match_vocabulary
 from commands import bertkit_command, on_a_terminal
 from corpora import lines_of
 
@@ -183,10 +181,10 @@ def test_people_see_the_words_and_the_figures_before_and_after(done, tiny_folder
 
 @pytest.mark.parametrize("family", ["roberta", "albert"])
 def test_another_family_is_refused_before_any_text_is_read(family, tmp_path, english):
-    train(draw_sample(english[:200]), VocabularyRecipe(family, vocab_size=400)).tokenizer.save(tmp_path)
+    train(draw_sample(english[:200]), vocabulary(family, vocab_size=400)).tokenizer.save(tmp_path)
     finished = run(tmp_path, "nowhere.txt", "-o", tmp_path / "out")
     assert_refused(finished, 3, "only WordPiece vocabularies, BERT's, can be extended")
-    assert f"--family {family}" in finished.stderr
+    assert f"--family {FAMILIES[family].tokenizer}" in finished.stderr
     assert not (tmp_path / "out").exists()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import bertkit
-from bertkit.inference.scoring import EXAMPLES_AT_ONCE
+from bertkit.infer.scoring import EXAMPLES_AT_ONCE
 from commands import bertkit_command, on_a_terminal
 
 QUICK = ("--epochs", 4, "--batch", 8, "--learning-rate", "2e-3", "--max-length", 48, "--threads", 1)
@@ -120,7 +121,7 @@ def test_a_tagger_that_learned_nothing_is_not_passed_over(tiny_folder: Path, tmp
     said = json.loads(done.stdout)
     assert said["baselines"]["the commonest tag of each word"] == 1.0
     assert "It is no better than “the commonest tag of each word”" in said["advice"][0]
-    assert "--epochs 4" in said["advice"][0]
+    assert "more epochs alone will not help" in said["advice"][0]
     page = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
     assert "the commonest tag of each word" in page
     assert "somewhat optimistic" in page
@@ -153,6 +154,12 @@ def test_chinese_labels_and_many_classes_warn_nobody(tiny_folder: Path, tmp_path
     assert ".py" not in done.stderr
 
 
+def noted(part: Path) -> int:
+    """How many answers are said to be there."""
+    note = part.with_name(f"{part.name}.json")
+    return int(json.loads(note.read_text())["written"]["answers"]) if note.exists() else 0
+
+
 def test_predictions_go_on_after_a_kill(trained: Path, english: list[str], tmp_path: Path):
     """No row is lost and none is doubled, whenever the process dies."""
     texts = tmp_path / "texts.txt"
@@ -165,11 +172,9 @@ def test_predictions_go_on_after_a_kill(trained: Path, english: list[str], tmp_p
     subprocess.run([*command, str(whole)], check=True, capture_output=True)
     assert len(whole.read_text().splitlines()) == 9000
     part = tmp_path / "out.jsonl.part"
-    lines = whole.read_bytes().splitlines(keepends=True)
     for kill in range(2):
         process = subprocess.Popen([*command, str(out)], stderr=subprocess.PIPE)
-        enough = sum(map(len, lines[: (kill + 1) * EXAMPLES_AT_ONCE]))
-        while process.poll() is None and (not part.exists() or part.stat().st_size < enough):
+        while process.poll() is None and noted(part) < (kill + 1) * EXAMPLES_AT_ONCE:
             time.sleep(0.001)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
@@ -193,10 +198,9 @@ def test_sigterm_ends_predictions_as_an_interruption_does(trained: Path, tmp_pat
     texts.write_text("".join(f"good value number {n}\n" for n in range(12_000)))
     command = [sys.executable, "-m", "bertkit", "predict", str(trained / "model"), str(texts), "--out"]
     subprocess.run([*command, str(whole)], check=True, stderr=subprocess.DEVNULL)
-    enough = sum(map(len, whole.read_bytes().splitlines(keepends=True)[: 2 * EXAMPLES_AT_ONCE]))
     process = subprocess.Popen([*command, str(out)], stderr=subprocess.PIPE, text=True)
     part = tmp_path / "out.jsonl.part"
-    while process.poll() is None and (not part.exists() or part.stat().st_size < enough):
+    while process.poll() is None and noted(part) < 2 * EXAMPLES_AT_ONCE:
         time.sleep(0.001)
     process.send_signal(signal.SIGTERM)
     _, told = process.communicate(timeout=60)
@@ -353,3 +357,36 @@ def test_a_model_that_was_not_fine_tuned_does_not_predict(tiny_folder: Path):
     done = bertkit_command("predict", tiny_folder, "-t", "text")
     assert done.returncode == 2
     assert "is not fine-tuned for a task" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["finetune", "pretrain"])
+def test_a_key_that_errors_let_one_ignore_can_be(tiny_folder: Path, tmp_path: Path, command: str):
+    model, out = tmp_path / "model", tmp_path / "out"
+    shutil.copytree(tiny_folder, model, ignore=shutil.ignore_patterns("bertkit.json"))
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps({**config, "quantum": 3}))
+    (tmp_path / "a.csv").write_text("text,label\n" + "".join(f"word {n},{'ab'[n % 2]}\n" for n in range(20)))
+    (tmp_path / "a.txt").write_text("".join(f"Text {n} to learn from. It goes on.\n" for n in range(40)))
+    words: tuple[object, ...] = ("finetune", "classify", tmp_path / "a.csv", "--epochs", 1)
+    if command == "pretrain":
+        prepared = bertkit_command(
+            *("prepare", tmp_path / "a.txt", "--tokenizer", model, "--out", tmp_path / "corpus", "--validation", 0.2),
+            *(
+                "--no-exact-duplicates",
+                "--near-duplicates",
+                0,
+                "--documents",
+                "line",
+                "--min-chars",
+                1,
+                "--max-repetition",
+                99,
+            ),
+        )
+        assert prepared.returncode == 0, prepared.stderr
+        words = ("pretrain", tmp_path / "corpus", "--steps", 1, "--length", 16, "--batch", 4, "--no-nsp")
+    done = bertkit_command(*words, "--from", model, "--out", out, "--threads", 1)
+    assert done.returncode == 3, done.stderr
+    assert "add --ignore-config-key quantum" in done.stderr
+    done = bertkit_command(*words, "--from", model, "--out", out, "--threads", 1, "--ignore-config-key", "quantum")
+    assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bertkit.inference.encoder import load_encoder
+from bertkit.infer import load_encoder
 from commands import bertkit_command
 
 QUICK = ("--epochs", 2, "--batch", 8, "--learning-rate", "1e-3", "--max-length", 32, "--threads", 1)

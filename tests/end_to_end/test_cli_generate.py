@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from bertkit.interop.weights import save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import PRESETS
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
+from bertkit.families import PRESETS, vocabulary
+from bertkit.hub import save_model
+from bertkit.nn import Bert
+from bertkit.text import draw_sample
 from bertkit.text.train import train
 from commands import bertkit_command
 
@@ -25,7 +24,7 @@ from commands import bertkit_command
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory: pytest.TempPathFactory, english: list[str]) -> Path:
     """A GPT-2 that has learned nothing."""
-    tokenizer = train(draw_sample(english, hold_out=False), VocabularyRecipe("gpt2", vocab_size=600)).tokenizer
+    tokenizer = train(draw_sample(english, hold_out=False), vocabulary("gpt2", vocab_size=600)).tokenizer
     torch.manual_seed(0)
     sizes = {"vocab_size": tokenizer.vocab_size, "max_position_embeddings": 64, "initializer_range": 0.3}
     model = Bert(PRESETS["gpt2-tiny"](**sizes), pooler=False, nsp=False)
@@ -95,7 +94,7 @@ def test_a_model_that_will_be_full_says_so(writer):
     ("arguments", "code", "message"),
     [
         (["The", "--beams", 2, "--temperature", 1], 2, "temperature 1 with 2 beams"),
-        (["The", "--top-p", 1.5, "--temperature", 1], 2, "top_p is 1.5. It must be a number from 0 to 1"),
+        (["The", "--top-p", 1.5, "--temperature", 1], 2, "--top-p is 1.5. It must be a number from 0 to 1"),
         (["The", "--top-k", 5], 2, "top_k 5 where nothing is drawn"),
         (["The", "--file", "prompts.txt"], 2, "both prompts and the file prompts.txt"),
         ([""], 3, "prompt 1 is empty"),

@@ -15,19 +15,11 @@ from typer.testing import CliRunner, Result
 import bertkit
 from bertkit.cli import app
 from bertkit.errors import InputError, NumbersError, UsageError
-from bertkit.inference.scoring import Scorer
-from bertkit.interop.fine_tuned import save_fine_tuned
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned, needs_pooler
-from bertkit.model.heads import Pooler
-from bertkit.tasks.choice import MultipleChoice
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.embed import Embed
-from bertkit.tasks.qa import Qa
-from bertkit.tasks.regress import Regress
-from bertkit.tasks.tag import Tag
-from bertkit.tasks.task import Task
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.hub import save_fine_tuned
+from bertkit.infer import Scorer
+from bertkit.nn import Bert, FineTuned, Pooler, needs_pooler
+from bertkit.tasks import Classify, Embed, MultipleChoice, Qa, Regress, Tag, Task
+from bertkit.text import Tokenizer
 
 TASKS: dict[str, Task[Any]] = {
     "classify": Classify(classes=("neg", "pos"), max_length=48, pairs=False),
@@ -64,8 +56,8 @@ def models(tmp_path_factory: pytest.TempPathFactory, tiny: Bert, tokenizer: Toke
 def new_model(tiny: Bert, task: Task[Any]) -> FineTuned:
     bert = copy.deepcopy(tiny)
     bert.mlm = bert.nsp = None
-    bert.pooler = Pooler(bert.config) if needs_pooler(bert.config, task.shape.reads) else None
-    return FineTuned(bert, task.shape)
+    bert.pooler = Pooler(bert.config) if needs_pooler(bert.config, task.head.shape.reads) else None
+    return FineTuned(bert, task.head.shape)
 
 
 def run(*arguments: object) -> Result:
@@ -181,7 +173,7 @@ def test_texts_that_do_not_belong_together_are_wrong_usage(
 def test_a_model_that_has_no_finite_answers_gives_none(tmp_path: Path, tiny: Bert, tokenizer: Tokenizer, task: str):
     model = new_model(tiny, TASKS[task])
     with torch.no_grad():
-        model.bert.encoder.embeddings.word.weight.fill_(3e38)  # finite, but what is computed with it is not
+        model.network.encoder.embeddings.word.weight.fill_(3e38)  # finite, but what is computed with it is not
     save_fine_tuned(tmp_path / "broken", model, TASKS[task], tokenizer, metrics={}, provenance={})
     with pytest.raises(NumbersError, match="broken: the model's scores are not finite numbers"):
         bertkit.load(tmp_path / "broken", threads=1)(SHORT_AND_LONG[task][0])
@@ -204,5 +196,5 @@ def test_answers_are_told_apart_by_the_tokenizer_too(tmp_path: Path, tiny: Bert,
     model = new_model(tiny, task)
     same, other = Scorer(model, task, tokenizer), Scorer(model, task, Tokenizer.open(tmp_path))
     before = same.fingerprint()
-    same.answer([task.example("some text", "here")])
+    same.answer([task.read("some text", "here")])
     assert same.fingerprint() == before != other.fingerprint()

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from bertkit.corpus.folder import CorpusFolder
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.corpus import CorpusFolder
+from bertkit.text import Tokenizer
 from commands import bertkit_command as bertkit
 
 

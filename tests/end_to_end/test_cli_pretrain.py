@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from bertkit import CorpusFolder, load_encoder
-from bertkit.interop.weights import save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import bert_tiny
-from bertkit.text.extend import extend_vocabulary
-from bertkit.text.sample import draw_sample
+from bertkit.families import bert_tiny
+from bertkit.hub import save_model
+from bertkit.nn import Bert
+from bertkit.text import draw_sample, extend_vocabulary
+from commands import bertkit_command
 from corpora import RECIPE, lines_of
 from pretraining import Pretraining
 
@@ -103,7 +103,8 @@ def test_options_that_change_how(shards: Path, tmp_path: Path, option: tuple[str
 def test_masks_may_be_drawn_a_few_times_only(shards: Path, tmp_path: Path, pretrained):
     masks = ("--masks", "static", "--mask-copies", 10)
     pretrained(shards, "--steps", 2, *masks, "--out", tmp_path / "run", *TINY)
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["recipe"]["masking"]["copies"] == 10
+    words, _ = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]["recipe"]["objectives"]
+    assert words["options"]["copies"] == 10
 
 
 def test_a_model_goes_on_with_what_it_knows(shards: Path, tmp_path: Path, pretrained):
@@ -138,7 +139,7 @@ def validations(run: Path) -> list[float]:
 def test_a_model_goes_on_in_a_new_domain_with_new_words(
     tmp_path: Path, english: list[str], tokenizer, pretrained, refused
 ):
-    from bertkit.corpus.preparing.prepare import prepare
+    from bertkit.corpus import prepare
 
     old = tmp_path / "old"
     save_model(old, Bert(bert_tiny(vocab_size=tokenizer.vocab_size)).eval(), tokenizer)
@@ -167,18 +168,18 @@ def test_a_model_goes_on_in_a_new_domain_with_new_words(
         (("--steps", 2, "--left-to-right"), "Add --no-nsp"),
         (("--steps", 2, "--recipe", "fats"), "Did you mean 'fast'?"),
         (("--steps", 2, "--mask", "words"), "Did you mean 'word'?"),
-        (("--steps", 2, "--learning-rate", 0), "a learning rate of 0.0"),
+        (("--steps", 2, "--learning-rate", 0), "--learning-rate is 0.0. It must be a number above 0"),
         (("--steps", 2, "--optimizer", "adam"), "Did you mean 'adamw'?"),
-        (("--steps", 2, "--mask-rate", 1.5), "a masking rate of 1.5"),
+        (("--steps", 2, "--mask-rate", 1.5), "--mask-rate is 1.5. It must be a number above 0 and at most 1"),
         (("--steps", 2, "--mask-shares", "80/20"), "mask shares of '80/20'"),
         (("--steps", 2, "--masks", "statik"), "Did you mean 'static'?"),
         (("--steps", 2, "--mask-copies", 10), "Add --masks static"),
         (("--steps", 2, "--length", 4096), "the model has 512 positions"),
         (("--steps", 2, "--extend-vocabulary"), "Give one with --from"),
         (("--steps", 2, "--from", "x", "--model", "bert-tiny"), "--model and --from are both given"),
-        (("--steps", 2, "--groups", 2), "Only ALBERT's share them"),
-        (("--hours", -1), "Give a time of more than 0 hours"),
-        (("--steps", 2, "--parallel", "dp"), "There are: ddp, fsdp"),
+        (("--steps", 2, "--groups", 2), "--groups with the family bert. It is for albert."),
+        (("--hours", -1), "--hours is -1.0. It must be a number above 0"),
+        (("--steps", 2, "--parallel", "dp"), "It can be ddp or fsdp"),
     ],
 )
 def test_wrong_usage_is_refused_before_anything_is_made(
@@ -195,3 +196,23 @@ def test_a_folder_that_is_no_corpus_is_refused(tmp_path: Path, refused):
     assert "Add --out RUN" in refused(2, tmp_path, "--steps", 2)
     assert "and --steps is given" in refused(2, "--steps", 3, "--resume", tmp_path / "run")
     assert "is no run" in refused(2, "--resume", tmp_path / "run")
+
+
+def test_one_document_to_measure_on_is_told_before_anything_is_measured(
+    shards: Path, english: list[str], tmp_path: Path, refused
+):
+    """As of 35 books, of which one in a hundred is held out."""
+    books = lines_of(
+        ["\n".join(english[9 * number : 9 * number + 9]) for number in range(35)], tmp_path / "books.jsonl"
+    )
+    plain = ("--tokenizer", shards / "tokenizer", "--near-duplicates", 0, "--boilerplate", 0, "--workers", 1)
+    for held_out in range(1, 40):  # which documents they are is drawn from their text
+        share = ("--validation", held_out / 200, "--out", tmp_path / "few", "--overwrite")
+        made = bertkit_command("prepare", books, *plain, *share)
+        assert made.returncode == 0, made.stderr
+        if CorpusFolder(tmp_path / "few").report["kept"].get("validation", {}).get("documents") == 1:
+            break
+    said = refused(3, tmp_path / "few", "--hours", 1, "--out", tmp_path / "run")
+    assert "has 1 in its validation split" in said
+    assert "--validation" in said
+    assert "measuring" not in said

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.text import Tokenizer
 from commands import bertkit_command, on_a_terminal
 
 
@@ -139,7 +139,7 @@ def test_an_existing_folder_is_kept_unless_told(trained, texts, tmp_path):
 @pytest.mark.parametrize(
     ("code", "options", "message"),
     [
-        (2, ["--family", "albrt"], "no family 'albrt'. Did you mean 'albert'?"),
+        (2, ["--family", "albrt"], "no family is called 'albrt'. Did you mean 'albert'?"),
         (2, ["--vocab-size", "40"], "vocab_size is 40"),
         (2, ["--special", "[A]", "--special", "[A]"], "'[A]' is there twice"),
         (3, ["--word", "two words"], "'two words'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,18 +11,14 @@ import pytest
 import torch
 
 import bertkit
-from bertkit.config import BertConfig
-from bertkit.interop.weights import save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import PRESETS, electra_generator
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
+from bertkit.families import PRESETS, DistilBertConfig, electra_generator, vocabulary
+from bertkit.hub import save_model
+from bertkit.nn import Bert
+from bertkit.text import draw_sample
 from bertkit.text.train import train
 from commands import bertkit_command
 
-DISTILBERT = BertConfig(
-    family="distilbert", type_vocab_size=0, hidden_size=128, num_hidden_layers=2, num_attention_heads=2
-)
+DISTILBERT = DistilBertConfig(hidden_size=128, num_hidden_layers=2, num_attention_heads=2)
 FAMILIES = ("roberta", "albert", "electra", "distilbert", "modernbert")
 TOKENIZERS = {
     "roberta": "roberta",
@@ -47,17 +44,14 @@ def refused(*arguments: object) -> str:
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory, english: list[str]) -> dict[str, Path]:
     sample = draw_sample(english, hold_out=False)
-    tokenizers = {name: train(sample, VocabularyRecipe(name, vocab_size=600)).tokenizer for name in TOKENIZERS.values()}
+    tokenizers = {name: train(sample, vocabulary(name, vocab_size=600)).tokenizer for name in TOKENIZERS.values()}
     made = {}
     for family in FAMILIES:
         tokenizer = tokenizers[TOKENIZERS[family]]
         sizes = {"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.pad_id}
         torch.manual_seed(0)
         parts = {"pooler": family in ("roberta", "albert"), "nsp": family == "albert"}
-        if family == "distilbert":
-            config = BertConfig(**{**DISTILBERT.to_json(), **sizes})
-        else:
-            config = PRESETS[f"{family}-tiny"](**sizes)
+        config = replace(DISTILBERT, **sizes) if family == "distilbert" else PRESETS[f"{family}-tiny"](**sizes)
         is_electra = family == "electra"
         model = Bert(config, mlm=not is_electra, rtd=is_electra, **parts)
         made[family] = tmp_path_factory.mktemp("families") / family

@@ -9,9 +9,10 @@ import pytest
 selenium = pytest.importorskip("selenium", reason="selenium is not installed")
 from selenium.webdriver.common.by import By  # noqa: E402
 
-from bertkit.report.fit_page import FitFacts, fit_page  # noqa: E402
-from bertkit.report.page import write_report  # noqa: E402
-from bertkit.tasks.task import Mistake  # noqa: E402
+from bertkit.report import write_report  # noqa: E402
+from bertkit.report.fit_page import fit_page  # noqa: E402
+from bertkit.tasks import Mistake  # noqa: E402
+from bertkit.train import FitFacts  # noqa: E402
 from runs import make_run  # noqa: E402
 
 

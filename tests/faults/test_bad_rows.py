@@ -15,18 +15,12 @@ from typer.testing import CliRunner, Result
 
 from bertkit.cli import app
 from bertkit.errors import InputError
-from bertkit.inference.prediction_files import PredictionFile
-from bertkit.inference.scoring import EXAMPLES_AT_ONCE
-from bertkit.interop.fine_tuned import save_fine_tuned
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned, needs_pooler
-from bertkit.model.heads import Pooler
-from bertkit.tasks.choice import MultipleChoice
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.qa import Qa
-from bertkit.tasks.regress import Regress
-from bertkit.tasks.tag import Tag
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.hub import save_fine_tuned
+from bertkit.infer import PredictionFile
+from bertkit.infer.scoring import EXAMPLES_AT_ONCE
+from bertkit.nn import Bert, FineTuned, Pooler, needs_pooler
+from bertkit.tasks import Classify, MultipleChoice, Qa, Regress, Tag
+from bertkit.text import Tokenizer
 
 TASKS = {
     "classify": Classify(classes=("neg", "pos"), max_length=48, pairs=False),
@@ -81,8 +75,8 @@ def models(tmp_path_factory: pytest.TempPathFactory, tiny: Bert, tokenizer: Toke
     for name, task in TASKS.items():
         bert = copy.deepcopy(tiny)
         bert.mlm = bert.nsp = None
-        bert.pooler = Pooler(bert.config) if needs_pooler(bert.config, task.shape.reads) else None
-        save_fine_tuned(folder / name, FineTuned(bert, task.shape), task, tokenizer, metrics={}, provenance={})
+        bert.pooler = Pooler(bert.config) if needs_pooler(bert.config, task.head.shape.reads) else None
+        save_fine_tuned(folder / name, FineTuned(bert, task.head.shape), task, tokenizer, metrics={}, provenance={})
     return folder
 
 
@@ -202,16 +196,15 @@ def test_what_a_model_cannot_be_measured_on_is_refused_before_it_learns(
 )
 def test_a_column_that_a_task_does_not_have_is_wrong_usage(tmp_path: Path, tiny_folder: Path, task: str, option: str):
     train = written(tmp_path, *GOOD[task])
-    refused(
-        finetune(tmp_path, tiny_folder, task, train, f"--{option}", "x"), f"a column for the {option} is named", code=2
-    )
+    flag = "--endings" if option == "endings" else f"--{option}-column"
+    refused(finetune(tmp_path, tiny_folder, task, train, flag, "x"), f"{flag} with the task {task}. It is for", code=2)
 
 
 def test_how_endings_are_counted_is_for_choices_only(tmp_path: Path, tiny_folder: Path):
     for task, first, words, code in (
         ("classify", 1, "--first-ending with the task classify. It is for choice.", 2),
         ("choice", 1, "the right ending is number 0", 3),
-        ("choice", 2, "'--first-ending': Input should be less than or equal to 1", 2),
+        ("choice", 2, "--first-ending is 2. It must be a whole number from 0 to 1", 2),
     ):
         train = written(tmp_path, *GOOD[task])
         refused(finetune(tmp_path, tiny_folder, task, train, "--first-ending", first), words, code=code)

@@ -16,17 +16,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertkit.corpus.reading.readers import (
-    Problem,
-    ReadOptions,
-    Record,
-    Source,
-    cut_blocks,
-    find_sources,
-    read_texts,
-    records,
-)
-from bertkit.corpus.reading.types import decoded
+from bertkit.corpus import Problem, ReadOptions, Record, Source, cut_blocks, decoded, find_sources, read_texts, records
 from bertkit.errors import InputError
 
 COMPRESS = {
@@ -82,12 +72,12 @@ BAD: dict[str, tuple[str, bytes, list[tuple[int | None, str]]]] = {
     "UTF-16 without a mark": (
         "a.txt",
         "some text\n".encode("utf-16-be"),
-        [(1, "! looks like UTF-16 without a byte-order mark; name the encoding with --encoding utf-16-be")],
+        [(1, "! looks like UTF-16 without a byte-order mark; name the encoding with `encoding=utf-16-be`")],
     ),
     "Chinese UTF-16 without a mark": (
         "a.txt.gz",
         gzip.compress(("汉字没有标记，1 行。\n" * 50).encode("utf-16-le")),
-        [(1, "! looks like UTF-16 without a byte-order mark; name the encoding with --encoding utf-16-le")],
+        [(1, "! looks like UTF-16 without a byte-order mark; name the encoding with `encoding=utf-16-le`")],
     ),
     "a line too long": (
         "a.txt",
@@ -214,7 +204,7 @@ def test_json_made_to_break_parsers_is_a_problem_like_others(tmp_path):
 def test_a_missing_field_offers_those_there_are(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b'{"id": 1, "texts": "x"}\n')
     (problem,) = read(tmp_path / "a.jsonl")
-    assert problem.remedy == "Did you mean 'texts'? There are: id, texts. Choose one with --field."
+    assert problem.remedy == "Did you mean 'texts'? There are: id, texts. Choose one with `field`."
     assert problem.excerpt == '{"id": 1, "texts": "x"}'
 
 
@@ -303,7 +293,7 @@ def test_a_decompression_bomb_is_stopped(tmp_path, compression):
 
 HUGE = """
 import sys, tracemalloc
-from bertkit.corpus.reading.readers import ReadOptions, Source, cut_blocks, records
+from bertkit.corpus import ReadOptions, Source, cut_blocks, records
 source, options = Source(sys.argv[1], sys.argv[2], "", None), ReadOptions("text", documents=sys.argv[3])
 tracemalloc.start()
 found = [record for block in cut_blocks(source, 0, options) for record in records(block, source, options)]
@@ -408,7 +398,7 @@ def test_no_bytes_make_it_crash_or_be_silent(tmp_path_factory, content, format_,
 @pytest.mark.parametrize(
     ("raw", "remedy"),
     [
-        ("café - “so”".encode("cp1252"), "Perhaps it is windows-1252: give --encoding windows-1252"),
+        ("café - “so”".encode("cp1252"), "Perhaps it is windows-1252: give `encoding=windows-1252`"),
         ("naïve".encode("cp1252"), "Perhaps it is windows-1252 or gb18030"),
         ("今天天气不错".encode("gb18030"), "Perhaps it is gb18030"),
         ("繁體中文".encode("big5"), "or big5"),
@@ -421,3 +411,14 @@ def test_what_is_not_utf8_is_damaged_or_in_an_encoding_that_it_could_be_in(raw: 
     found = decoded(1, raw)
     assert isinstance(found, Problem)
     assert remedy in found.remedy
+
+
+def test_what_an_error_advises_of_text_behind_a_wrong_mark_works(tmp_path: Path):
+    """A mark of UTF-8 before text in another encoding; before UTF-8 the mark counts, whatever is said."""
+    file = tmp_path / "a.txt"
+    file.write_bytes(b"\xef\xbb\xbf" + "café one\nthé two\n".encode("cp1252"))
+    with pytest.raises(InputError, match="encoding=windows-1252"):
+        list(read_texts(str(file)))
+    assert list(read_texts(str(file), encoding="windows-1252", documents="line")) == ["café one", "thé two"]
+    file.write_bytes(b"\xef\xbb\xbf" + "café".encode())
+    assert list(read_texts(str(file), encoding="windows-1252", documents="line")) == ["café"]

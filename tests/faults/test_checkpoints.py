@@ -15,7 +15,7 @@ import pytest
 
 from bertkit.errors import WriteError
 from bertkit.files import sha256_of
-from bertkit.training.checkpoint import MANIFEST, OPTIMIZER, STATE, WEIGHTS, Checkpoints
+from bertkit.train import MANIFEST, OPTIMIZER, STATE, WEIGHTS, Checkpoints
 from snapshots import same, snapshot
 
 FILES = (WEIGHTS, OPTIMIZER, STATE, MANIFEST)
@@ -37,7 +37,7 @@ from pathlib import Path
 import torch
 import bertkit.files, bertkit.tensors
 from bertkit.errors import WriteError
-from bertkit.training.checkpoint import Checkpoints, read_checkpoint
+from bertkit.train.checkpoint import Checkpoints, read_checkpoint
 from snapshots import same, snapshot
 
 torch.set_num_threads(1)  # so that a forked child can compute
@@ -142,7 +142,7 @@ KILLS = """
 import os, random, signal, sys, time
 from pathlib import Path
 import torch
-from bertkit.training.checkpoint import Checkpoints, read_checkpoint
+from bertkit.train.checkpoint import Checkpoints, read_checkpoint
 from snapshots import same, snapshot
 
 torch.set_num_threads(1)

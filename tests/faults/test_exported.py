@@ -11,21 +11,16 @@ import pytest
 import torch
 
 import bertkit
-from bertkit.config import BertConfig
 from bertkit.errors import ModelFolderError, NumbersError, UsageError, WriteError
+from bertkit.families import PRESETS, BertConfig, bert_tiny, require_exportable
 from bertkit.files import sha256_of
-from bertkit.inference import export as exporting
-from bertkit.inference.encoder import load_encoder
-from bertkit.inference.export import export
-from bertkit.interop.fine_tuned import save_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.onnx_graph import require_exportable
-from bertkit.interop.weights import save_model
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned, HeadShape
-from bertkit.model.presets import PRESETS, bert_tiny
-from bertkit.tasks.tag import Tag
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.hub import ModelFolder, save_fine_tuned, save_model
+from bertkit.infer import export as exporting
+from bertkit.infer import load_encoder
+from bertkit.infer.export import export
+from bertkit.nn import Bert, FineTuned, HeadShape
+from bertkit.tasks import Tag
+from bertkit.text import Tokenizer
 
 pytest.importorskip("onnxruntime")
 
@@ -113,7 +108,7 @@ def test_a_head_with_an_lstm_or_a_mix_is_refused(tiny: Bert, tokenizer: Tokenize
 
 def test_a_model_that_reads_from_left_to_right_is_refused(tokenizer: Tokenizer, tmp_path: Path):
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    config = BertConfig(vocab_size=tokenizer.vocab_size, is_decoder=True, **sizes)
+    config = BertConfig(vocab_size=tokenizer.vocab_size, causal=True, **sizes)
     save_model(tmp_path / "model", Bert(config, nsp=False, pooler=False).eval(), tokenizer)
     with pytest.raises(UsageError, match="left to right"):
         export(ModelFolder(tmp_path / "model"), tmp_path / "out")
@@ -126,7 +121,7 @@ def test_a_modernbert_is_refused():
 
 def test_what_is_there_is_not_overwritten(exported: Path, tiny_folder: Path):
     before = sha256_of(exported / "model.onnx")
-    with pytest.raises(WriteError, match="--overwrite"):
+    with pytest.raises(WriteError, match="`overwrite=True`"):
         export(ModelFolder(tiny_folder), exported)
     assert sha256_of(exported / "model.onnx") == before
 

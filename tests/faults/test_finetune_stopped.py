@@ -12,8 +12,8 @@ import pytest
 
 from bertkit import device as devices
 from bertkit.files import sha256_of
-from bertkit.training.examples import Examples, FinetuneRequest
-from bertkit.training.finetune import FinetuneWatcher, finetune
+from bertkit.train import Examples, FinetuneRequest, Watcher
+from bertkit.train.finetune import finetune
 
 ROWS = "text,label\n" + "".join(f"word {n},{'ab'[n % 2]}\n" for n in range(40))
 STOPPED = 4
@@ -67,8 +67,8 @@ def test_the_folder_tells_of_the_data_as_it_was_when_it_was_read(tiny_folder: Pa
     train.write_text(ROWS)
     read = sha256_of(train)
 
-    class Rewriting(FinetuneWatcher):
-        def began(self, examples: Examples) -> None:
+    class Rewriting(Watcher):
+        def learns_from(self, examples: Examples) -> None:
             assert len(examples.train) + len(examples.dev) == 40
             train.write_text("text,label\nsomething else,a\n")
 

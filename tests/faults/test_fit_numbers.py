@@ -13,9 +13,8 @@ from typer.testing import CliRunner, Result
 import bertkit
 from bertkit.cli import app
 from bertkit.errors import TrainingError, UsageError
-from bertkit.training import finetune as finetuning
-from bertkit.training import fit_job
-from bertkit.training.fit import FitSettings, Fitted, fit
+from bertkit.train import FitSettings, Fitted, Fitting
+from bertkit.train import finetune as finetuning
 
 ROWS = "text,label\n" + "".join(f"value number {n},{'pos' if n % 2 else 'neg'}\n" for n in range(40))
 SCORES = "text,score\n" + "".join(f"value number {n},{n / 7:.2f}\n" for n in range(40))
@@ -51,12 +50,14 @@ def test_a_fit_that_diverges_is_an_error_and_leaves_nothing(
 def test_of_several_seeds_one_that_diverges_is_left_out_and_said(
     tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def diverging_at_first(*arguments: Any, seed: int, **options: Any) -> Fitted:
-        if seed == 0:
-            raise TrainingError("after epoch 1 the weights are not finite", "Give a lower --learning-rate.")
-        return fit(*arguments, seed=seed, **options)
+    run = Fitting.run
 
-    monkeypatch.setattr(fit_job, "fit", diverging_at_first)
+    def diverging_at_first(self: Fitting) -> Fitted:
+        if self.engine.stepper.seed == 0:
+            raise TrainingError("after epoch 1 the weights are not finite", "Give a lower --learning-rate.")
+        return run(self)
+
+    monkeypatch.setattr(Fitting, "run", diverging_at_first)
     done = finetune(tmp_path, tiny_folder, "classify", "--seeds", 2, "--epochs", 1)
     assert done.exit_code == 0, done.output
     assert "seed 1 of 2 is left out: after epoch 1 the weights are not finite" in done.stderr
@@ -84,7 +85,7 @@ def test_a_fault_in_the_report_does_not_lose_what_was_fitted(
 def test_a_rate_that_is_no_finite_number_above_0_is_refused(tmp_path: Path, tiny_folder: Path, rate: str):
     done = finetune(tmp_path, tiny_folder, "classify", "--learning-rate", rate)
     assert done.exit_code == 2, done.output
-    assert f"a learning rate of {float(rate)}" in done.stderr
+    assert f"--learning-rate is {float(rate)}. It must be a number above 0." in done.stderr
     with pytest.raises(UsageError, match="the rate a finite number"):
         FitSettings(learning_rate=float(rate))
 
@@ -105,3 +106,13 @@ def test_what_cannot_learn_is_refused_before_anything_is_read(
     done = CliRunner().invoke(app, ["finetune", task, *map(str, (missing, *where, *options))])
     assert done.exit_code == 2, done.output
     assert told in done.stderr
+
+
+def test_a_budget_of_time_decides_how_long_it_learns(tmp_path: Path, tiny_folder: Path):
+    refused = finetune(tmp_path, tiny_folder, "classify", "--hours", 1, "--epochs", 2)
+    assert refused.exit_code == 2
+    assert "both --hours and --epochs are given. Give one of them." in refused.stderr
+    done = finetune(tmp_path, tiny_folder, "classify", "--hours", 0.001, "--seeds", 2)
+    assert done.exit_code == 0, done.output
+    assert "seed 2 of 2" in done.stderr
+    assert [path.name for path in tmp_path.iterdir() if path.name != "a.csv"] == ["model"]

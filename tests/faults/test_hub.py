@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from bertkit.errors import HubError
-from bertkit.interop.hub import find_folder
+from bertkit.hub import find_folder
 
 
 def test_offline_is_said_at_once_by_the_command_line(monkeypatch):

@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 
 from bertkit.cli import app
 from bertkit.errors import WriteError
-from bertkit.interop.folder import require_place
+from bertkit.hub import require_place
+from commands import bertkit_command
 
 COMMANDS = {
     "finetune": ("finetune", "classify", "{file}", "--from", "{model}", "--out", "{out}", "--overwrite"),
@@ -132,3 +133,17 @@ def test_a_list_of_files_that_cannot_be_read_says_so(out: Path):
     (out / "bertkit.json").write_text(json.dumps({"format": 1}))
     with pytest.raises(WriteError, match="lists no files, so the folder is not replaced"):
         require_place(out, overwrite=True)
+
+
+@pytest.mark.parametrize("command", ["embed", "attention"])
+def test_vectors_and_pages_replace_a_file_only_if_told_to(tiny_folder: Path, tmp_path: Path, command: str):
+    out = tmp_path / "out.npy"
+    out.write_text("mine")
+    words = (command, tiny_folder, *(("--text",) * (command == "embed")), "a text", "-o", out)
+    done = bertkit_command(*words)
+    assert done.returncode == 3, done.stderr
+    assert f"{out} exists" in done.stderr
+    assert "--overwrite" in done.stderr
+    assert out.read_text() == "mine"
+    assert bertkit_command(*words, "--overwrite").returncode == 0
+    assert out.read_bytes() != b"mine"

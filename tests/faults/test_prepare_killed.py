@@ -17,17 +17,15 @@ from pathlib import Path
 
 import pytest
 
-from bertkit.corpus.folder import CorpusFolder
-from bertkit.corpus.preparing.documents import open_part
-from bertkit.corpus.preparing.prepare import prepare
+from bertkit.corpus import CorpusFolder, open_part, prepare
 from bertkit.errors import CorpusError, InputError, InterruptionError, WriteError
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.text import Tokenizer
 from corpora import RECIPE, contents, lines_of
 
 PROGRAM = """
 import os, sys
 from pathlib import Path
-from bertkit.corpus.preparing.prepare import prepare
+from bertkit.corpus.preparing import prepare
 from bertkit.text.tokenizer import Tokenizer
 sys.path.insert(0, {root!r})
 from corpora import RECIPE
@@ -318,7 +316,7 @@ def test_other_text_on_standard_input_is_noticed(tmp_path: Path, tokenizer: Toke
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path: Path, corpus_files: Path, tokenizer: Tokenizer):
-    from bertkit.corpus.preparing.resume import claim
+    from bertkit.corpus import claim
 
     with claim(tmp_path / "out"), pytest.raises(WriteError, match="another process"):
         prepare([str(corpus_files)], tokenizer, tmp_path / "out", RECIPE)

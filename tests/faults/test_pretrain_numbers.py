@@ -20,12 +20,10 @@ from torch import Tensor
 
 from bertkit import device
 from bertkit.errors import InterruptionError, TrainingError, UsageError
-from bertkit.objectives.terms import Term
-from bertkit.training import building as module
-from bertkit.training.checkpoint import Checkpoints
-from bertkit.training.pretrain import pretrain, resume
-from bertkit.training.request import Request
-from bertkit.training.watcher import Watcher
+from bertkit.objectives import Term, Together
+from bertkit.report import write_report
+from bertkit.train import Checkpoints, Request, Watcher, resume
+from bertkit.train.pretrain import pretrain
 from pretraining import events, records, saved_steps
 
 STEPS, SAVE_EVERY = 25, 5
@@ -36,14 +34,14 @@ class Losses:
     """The losses of pretraining, with a fault at chosen passes; and what was seen at each pass of training."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, bad: Callable[[int], bool], fault: Fault | None = None) -> None:
-        self.real, self.bad, self.fault = module.terms, bad, fault or times(math.nan)
+        self.real, self.bad, self.fault = Together.terms, bad, fault or times(math.nan)
         self.weights: list[str] = []
         self.samples: list[list[int]] = []
         self.numbers = itertools.count()
-        monkeypatch.setattr(module, "terms", self)
+        monkeypatch.setattr(Together, "terms", lambda *arguments: self(*arguments))
 
-    def __call__(self, model: Any, batch: Any) -> dict[str, Term]:
-        losses = self.real(model, batch)
+    def __call__(self, objectives: Together, model: Any, batch: Any) -> dict[str, Term]:
+        losses = self.real(objectives, model, batch)
         if not model.training:
             return losses
         self.weights.append(sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest())
@@ -75,7 +73,7 @@ def train(shards: Path, run: Path, watcher: Watcher | None = None, *, micro: int
         save_every=SAVE_EVERY,
         validation_samples=16,
     )
-    pretrain(request, run, device.choose("cpu", "float32", 1), watcher or Watcher())
+    pretrain(request, run, device.choose("cpu", "float32", 1), watcher or Watcher(), report=write_report)
     return run
 
 
@@ -135,7 +133,7 @@ def test_three_bad_steps_go_back_to_the_checkpoint(shards: Path, tmp_path: Path,
 def test_after_three_returns_the_run_gives_up(shards: Path, tmp_path: Path, monkeypatch):
     losses = Losses(monkeypatch, lambda number: number >= 12)
     run = tmp_path / "run"
-    with pytest.raises(TrainingError, match=r"not finite again after 3 returns .*--learning-rate"):
+    with pytest.raises(TrainingError, match=r"not finite again after 3 returns .*`learning_rate`"):
         train(shards, run)
     assert events(run) == (["skipped"] * 3 + ["rollback"]) * 3 + ["skipped"] * 3
     assert len(set(losses.weights[12:15])) == 1
@@ -157,16 +155,16 @@ class Memory:
     """Room for so many samples at once in training, and no more."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, samples: int) -> None:
-        real = module.terms
+        real = Together.terms
 
-        def terms(model: Any, batch: Any) -> dict[str, Term]:
+        def terms(objectives: Together, model: Any, batch: Any) -> dict[str, Term]:
             if model.training and batch.sequences > samples:
                 raise RuntimeError(
                     "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
                 )
-            return real(model, batch)
+            return real(objectives, model, batch)
 
-        monkeypatch.setattr(module, "terms", terms)
+        monkeypatch.setattr(Together, "terms", terms)
 
 
 def test_out_of_memory_halves_the_micro_batch_and_keeps_the_batch(shards: Path, tmp_path: Path, monkeypatch):
@@ -183,7 +181,7 @@ def test_out_of_memory_halves_the_micro_batch_and_keeps_the_batch(shards: Path, 
 
 def test_out_of_memory_with_one_sample_is_said(shards: Path, tmp_path: Path, monkeypatch):
     Memory(monkeypatch, 0)
-    with pytest.raises(UsageError, match=r"out of memory with a single sequence at once.*--gradient-checkpointing"):
+    with pytest.raises(UsageError, match=r"out of memory with a single sequence.*`gradient_checkpointing=True`"):
         train(shards, tmp_path / "run")
 
 

@@ -29,8 +29,8 @@ SAVE = """
 import sys
 from pathlib import Path
 from bertkit.errors import BertkitError
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import load_model, save_model
+from bertkit.hub.folder import ModelFolder
+from bertkit.hub.weights import load_model, save_model
 source = ModelFolder(Path(sys.argv[1]))
 model, tokenizer = load_model(source).model, source.tokenizer()
 {before}
@@ -87,8 +87,8 @@ import os, signal, sys
 from pathlib import Path
 import torch
 import bertkit.files, bertkit.tensors
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import load_model, save_model
+from bertkit.hub.folder import ModelFolder
+from bertkit.hub.weights import load_model, save_model
 
 torch.set_num_threads(1)  # so that a forked child can compute
 out = Path(sys.argv[2])

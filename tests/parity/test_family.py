@@ -14,14 +14,10 @@ from safetensors.torch import load_file, save_file
 from test_outputs import close
 
 from bertkit.errors import BertkitError
-from bertkit.interop.families import family_of
-from bertkit.interop.fine_tuned import load_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import load_model, save_model
-from bertkit.model.bert import Bert
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import family_of, vocabulary
+from bertkit.hub import ModelFolder, load_fine_tuned, load_model, save_model
+from bertkit.nn import Bert
+from bertkit.text import Tokenizer, draw_sample
 from bertkit.text.train import train
 from references import opened, shaken
 
@@ -194,7 +190,7 @@ def test_gradients_equal_the_reference(kind, tmp_path):
     (kind.theirs(theirs(ids)) ** 2).mean().backward()
     (kind.ours(ours, ours.encoder(ids).last) ** 2).mean().backward()
     close(ours.encoder.embeddings.word.weight.grad, theirs.get_input_embeddings().weight.grad)
-    family = family_of(ours.config)
+    family = family_of(ours.config).files_for(ours.config)
     gradients = {family.canonical(name): each.grad for name, each in theirs.named_parameters() if each.grad is not None}
     mine = {name: each.grad for name, each in ours.named_parameters() if each.grad is not None}
     compared = 0
@@ -208,7 +204,8 @@ def test_gradients_equal_the_reference(kind, tmp_path):
 def test_folders_open_both_ways_with_the_same_bits(kind, tmp_path, tokenizers):
     theirs = reference(KINDS[kind])
     ours = opened(theirs, tmp_path / "theirs")
-    tokenizer = tokenizers[family_of(ours.config).tokenizer]
+    form = family_of(ours.config).tokenizer
+    tokenizer = next(each for each in tokenizers.values() if each.form.name == form)
     save_model(tmp_path / "ours", ours, tokenizer, architecture=type(theirs).__name__)
     again, report = type(theirs).from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert not report["missing_keys"]
@@ -226,17 +223,15 @@ def test_folders_open_both_ways_with_the_same_bits(kind, tmp_path, tokenizers):
 @pytest.fixture(scope="session")
 def tokenizers(english: list[str]) -> dict[str, Tokenizer]:
     sample = draw_sample(english, hold_out=False)
-    return {
-        name: train(sample, VocabularyRecipe(name, vocab_size=500)).tokenizer for name in ("bert", "roberta", "albert")
-    }
+    return {name: train(sample, vocabulary(name, vocab_size=500)).tokenizer for name in ("bert", "roberta", "albert")}
 
 
 def test_parameters_of_albert_as_published():
-    from bertkit.model import presets
+    from bertkit.families import PRESETS
 
     published = {"albert-base": 12e6, "albert-large": 18e6, "albert-xlarge": 60e6, "albert-xxlarge": 235e6}
     for name, count in published.items():
-        made = Bert.without_weights(presets.PRESETS[name](), nsp=False, mlm=False).parameter_count()
+        made = Bert.without_weights(PRESETS[name](), nsp=False, mlm=False).parameter_count()
         assert made == pytest.approx(count, rel=0.06), name
 
 
@@ -263,7 +258,7 @@ def test_a_classifier_saved_with_a_pooler_that_it_does_not_use_opens(tmp_path, t
     unused = {"roberta.pooler.dense.weight": torch.randn(48, 48), "roberta.pooler.dense.bias": torch.randn(48)}
     save_file({**load_file(file), **unused}, file, metadata={"format": "pt"})
     model = load_fine_tuned(ModelFolder(tmp_path / "theirs")).model
-    assert torch.equal(model.bert.pooler.dense.weight, classifier.classifier.dense.weight)
+    assert torch.equal(model.network.pooler.dense.weight, classifier.classifier.dense.weight)
     assert torch.equal(model.dense.weight, classifier.classifier.out_proj.weight)
 
 

@@ -12,25 +12,15 @@ import transformers
 from transformers import AutoConfig, AutoTokenizer
 
 import bertkit
-from bertkit.config import BertConfig
-from bertkit.inference.scoring import Scorer
-from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.model import presets
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned, needs_pooler
-from bertkit.tasks.choice import MultipleChoice
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.qa import Qa
-from bertkit.tasks.regress import Regress
-from bertkit.tasks.tag import Tag
-from bertkit.tasks.task import Task
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import config_from_json, vocabulary
+from bertkit.hub import ModelFolder, load_fine_tuned, save_fine_tuned
+from bertkit.infer import Scorer
+from bertkit.nn import Bert, FineTuned, needs_pooler
+from bertkit.tasks import Classify, MultipleChoice, Qa, Regress, Tag, Task
+from bertkit.text import Tokenizer, draw_sample
 from bertkit.text.train import train
-from bertkit.training.examples import FinetuneRequest
-from bertkit.training.fit_job import new_model
+from bertkit.train import FinetuneRequest
+from bertkit.train.fit_job import new_model
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -38,7 +28,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "albert": {"embedding_size": 16, "num_hidden_groups": 1},
     "electra": {"embedding_size": 16},
     "distilbert": {"type_vocab_size": 0},
-    "modernbert": {**presets.MODERNBERT, "local_attention": 6},
+    "modernbert": {"local_attention": 6, "classifier_pooling": "mean"},
 }
 TOKENIZERS = {
     "roberta": "roberta",
@@ -71,27 +61,29 @@ EVERY_PAIR = [(family, task) for family in FAMILIES for task in TASKS]
 @pytest.fixture(scope="session")
 def tokenizers(english: list[str]) -> dict[str, Tokenizer]:
     sample = draw_sample(english, hold_out=False)
-    return {name: train(sample, VocabularyRecipe(name, vocab_size=500)).tokenizer for name in set(TOKENIZERS.values())}
+    return {name: train(sample, vocabulary(name, vocab_size=500)).tokenizer for name in set(TOKENIZERS.values())}
 
 
 def ours(family: str, task: Task[Any], tokenizer: Tokenizer) -> FineTuned:
     torch.manual_seed(1)
     its = {"family": family, **SIZES, **FAMILIES[family], "vocab_size": tokenizer.vocab_size}
-    config = BertConfig(**{**its, "pad_token_id": tokenizer.pad_id, "initializer_range": 0.2})
-    bert = Bert(config, pooler=needs_pooler(config, task.shape.reads), mlm=False, nsp=False)
-    model = FineTuned(bert, task.shape).eval()
+    config = config_from_json({**its, "pad_token_id": tokenizer.pad_id, "initializer_range": 0.2})
+    bert = Bert(config, pooler=needs_pooler(config, task.head.shape.reads), mlm=False, nsp=False)
+    model = FineTuned(bert, task.head.shape).eval()
     torch.nn.init.normal_(model.dense.bias, std=0.5)
     return model
 
 
 def scores_agree(model: FineTuned, task: Task[Any], tokenizer: Tokenizer, theirs: Any, inputs: list[Any]) -> None:
-    examples = [task.example(value, "here") for value in inputs]
+    examples = [task.read(value, "here") for value in inputs]
     compared = 0
     for unit in task.encode(examples, tokenizer):
         for each, found in zip(unit, Scorer(model, task, tokenizer).scores(unit), strict=True):
             ids = torch.tensor([each.ids])
             with torch.no_grad():
-                given = {"token_type_ids": torch.tensor([each.segments])} if model.bert.config.type_vocab_size else {}
+                given = (
+                    {"token_type_ids": torch.tensor([each.segments])} if model.network.config.type_vocab_size else {}
+                )
                 if isinstance(task, MultipleChoice):
                     ids, given = ids[None], {name: tensor[None] for name, tensor in given.items()}
                     given["attention_mask"] = torch.ones_like(ids)
@@ -129,7 +121,7 @@ def test_theirs_opens_here(family, name, tokenizers, tmp_path):
     tokenizer.save(tmp_path / "theirs")
     model, found = load_fine_tuned(ModelFolder(tmp_path / "theirs"))
     assert type(found) is type(task)
-    assert found.labels == task.labels
+    assert found.head.labels == task.head.labels
     scores_agree(model, found, tokenizer, theirs, inputs)
     assert len(bertkit.load(tmp_path / "theirs")(inputs)) == len(inputs)
 
@@ -168,7 +160,7 @@ def test_the_dropout_of_a_head_is_the_published_one_both_ways(family, name, toke
 def test_pairs_are_framed_as_the_tokenizer_frames_them(family, tokenizers):
     tokenizer = tokenizers[TOKENIZERS[family]]
     task = Classify(classes=("a", "b"), max_length=64)
-    ((features,),) = task.encode([task.example(("one text", "and another"), "here")], tokenizer)
+    ((features,),) = task.encode([task.read(("one text", "and another"), "here")], tokenizer)
     expected = tokenizer.encode("one text", "and another")
     assert list(features.ids) == expected.ids
     assert list(features.segments) == expected.segments
@@ -181,12 +173,10 @@ def test_no_sequence_is_longer_than_the_model_reads(family, length, tokenizers):
     long = "the import statement binds names " * 30
     for long_texts in ("head", "head-tail", "windows"):
         task = Classify(classes=("a", "b"), max_length=length, long=long_texts)
-        for unit in task.encode(
-            [task.example(each, "here") for each in (long, (long, "short"), (long, long))], tokenizer
-        ):
+        for unit in task.encode([task.read(each, "here") for each in (long, (long, "short"), (long, long))], tokenizer):
             assert max(len(each.ids) for each in unit) <= length
     qa = Qa(max_length=length)
-    (unit,) = qa.encode([qa.example(("What?", long), "here")], tokenizer)
+    (unit,) = qa.encode([qa.read(("What?", long), "here")], tokenizer)
     assert max(len(each.ids) for each in unit) <= length
 
 

@@ -15,18 +15,13 @@ import torch
 import transformers
 from torch import Tensor, nn
 
-from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.tasks import task_called
-from bertkit.tasks.choice import ChoiceExample
-from bertkit.tasks.data.squad import Answer, QaExample
-from bertkit.tasks.data.texts import TextExample
-from bertkit.tasks.tag import TagExample
-from bertkit.tasks.task import Features, Unit
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.training.fit import FitSettings, fit
-from bertkit.training.schedules import Schedule
-from fitting import WORDS, sentences, small
+from bertkit.hub import ModelFolder, load_fine_tuned, save_fine_tuned
+from bertkit.tables import Answer, QaExample, TextExample
+from bertkit.tasks import ChoiceExample, Features, TagExample, Unit, task_called
+from bertkit.text import Tokenizer
+from bertkit.train import FitSettings, Schedule
+from bertkit.train.fit import fit
+from fitting import WORDS, begun, sentences, small
 
 SETTINGS = FitSettings(epochs=6, batch=16, learning_rate=5e-4)
 NOT_ASKED = -100
@@ -101,11 +96,11 @@ CASES = {
 def test_a_fit_ends_where_plain_adamw_does(english: list[str], tokenizer: Tokenizer, tmp_path: Path, name: str):
     case, kind = CASES[name], task_called(name)
     examples = case.examples(sentences(english, SETTINGS.batch))
-    task = kind.for_examples(examples, max_length=48)
+    task = begun(kind, examples, max_length=48)
     model = small(tokenizer, task)
     save_fine_tuned(tmp_path / "start", model, task, tokenizer, metrics={}, provenance={})
-    theirs = getattr(transformers, kind.architecture).from_pretrained(tmp_path / "start")
-    units = [unit for features in task.encode(examples, tokenizer) for unit in task.units(features)]
+    theirs = getattr(transformers, task.head.hugging_face).from_pretrained(tmp_path / "start")
+    units = task.encode(examples, tokenizer).to_learn()
     assert len(units) == SETTINGS.batch, "no example has several windows"
     start = {key: tensor.clone() for key, tensor in model.state_dict().items()}
 

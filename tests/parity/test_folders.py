@@ -18,11 +18,10 @@ from transformers import (
     MegatronBertForPreTraining,
 )
 
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import architecture_of, load_model, save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import bert_tiny
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import bert_tiny
+from bertkit.hub import ModelFolder, architecture_of, load_model, save_model
+from bertkit.nn import Bert
+from bertkit.text import Tokenizer
 
 PARTS = {
     "Model": [True, False, False],

@@ -22,15 +22,10 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from bertkit.inference.choosing import Repetition, filtered
-from bertkit.inference.encoder import TextEncoder
-from bertkit.inference.generation import end_of_text, prompt_ids, write
-from bertkit.inference.sampling import Sampling
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import load_model
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import vocabulary
+from bertkit.hub import ModelFolder, load_model
+from bertkit.infer import Repetition, Sampling, TextEncoder, end_of_text, filtered, prompt_ids, write
+from bertkit.text import Tokenizer, draw_sample
 from bertkit.text.train import train
 
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -59,7 +54,7 @@ PROMPTS = ["The file", "A class definition is an executable statement that", "Na
 @pytest.fixture(scope="module")
 def tokenizers(english) -> dict[str, Tokenizer]:
     sample = draw_sample(english, hold_out=False)
-    return {name: train(sample, VocabularyRecipe(name, vocab_size=600)).tokenizer for name in ("bert", "gpt", "gpt2")}
+    return {name: train(sample, vocabulary(name, vocab_size=600)).tokenizer for name in ("bert", "gpt", "gpt2")}
 
 
 @pytest.fixture(scope="module", params=MODELS, ids=str)
@@ -82,7 +77,7 @@ def pair(request, tmp_path_factory, tokenizers):
 
 def rename_a_token_that_is_written(theirs, tokenizer, end):
     """Let one that comes after some of the prompts, but not after all, be the end of the text."""
-    framed = tokenizer.family.framed
+    framed = tokenizer.form.framed
     prompts = [ids[:-1] if framed else ids for ids in tokenizer.encode_ids(PROMPTS)]
     written = [theirs.generate(torch.tensor([ids]), max_new_tokens=10)[0, len(ids) :].tolist() for ids in prompts]
     found = Counter(token for ids in written for token in set(ids[2:]))

@@ -14,25 +14,18 @@ from transformers import AutoConfig, AutoTokenizer
 
 import bertkit
 from bertkit.errors import InputError, UsageError
-from bertkit.inference.explain import explain
-from bertkit.inference.generation import prompt_ids
-from bertkit.inference.scoring import Scorer
-from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import load_model, save_model
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned
-from bertkit.model.presets import PRESETS
-from bertkit.tasks.data.texts import TextExample
-from bertkit.tasks.task import Task
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import PRESETS, vocabulary
+from bertkit.hub import ModelFolder, load_fine_tuned, load_model, save_fine_tuned, save_model
+from bertkit.infer import Scorer, prompt_ids
+from bertkit.infer.explain import explain
+from bertkit.nn import Bert, FineTuned
+from bertkit.tables import TextExample
+from bertkit.tasks import Task
+from bertkit.text import Tokenizer, draw_sample
 from bertkit.text.train import train
-from bertkit.training.examples import FinetuneRequest
-from bertkit.training.finetune import finetune
-from bertkit.training.fit_job import new_model
-from bertkit.training.transfer import Transfer
+from bertkit.train import FinetuneRequest, Transfer
+from bertkit.train.finetune import finetune
+from bertkit.train.fit_job import new_model
 
 PREFIXES = {"gpt2": "GPT2", "gpt": "OpenAIGPT"}
 SUFFIXES = {"choice": "ForSequenceClassification"}
@@ -44,7 +37,7 @@ EVERY_PAIR = pytest.mark.parametrize(("family", "name"), PAIRS)
 @pytest.fixture(scope="module")
 def tokenizers(english: list[str]) -> dict[str, Tokenizer]:
     sample = draw_sample(english, hold_out=False)
-    return {name: train(sample, VocabularyRecipe(name, vocab_size=500)).tokenizer for name in PREFIXES}
+    return {name: train(sample, vocabulary(name, vocab_size=500)).tokenizer for name in PREFIXES}
 
 
 def pretrained(family: str, tokenizer: Tokenizer, **changes: Any) -> Bert:
@@ -62,7 +55,7 @@ def folders(tokenizers: dict[str, Tokenizer], tmp_path: Path) -> dict[str, Path]
 
 
 def scores_agree(model: FineTuned, task: Task[Any], tokenizer: Tokenizer, theirs: Any, inputs: list[Any]) -> None:
-    examples = [task.example(value, "here") for value in inputs]
+    examples = [task.read(value, "here") for value in inputs]
     units = task.encode(examples, tokenizer)
     for unit in units:
         for each, found in zip(unit, Scorer(model, task, tokenizer).scores(unit), strict=True):
@@ -77,7 +70,7 @@ def scores_agree(model: FineTuned, task: Task[Any], tokenizer: Tokenizer, theirs
 def test_ours_opens_there_and_again_here(family, name, folders, tokenizers, tmp_path):
     task, suffix, inputs = TASKS[name]
     model = new_model(ModelFolder(folders[family]), task, FinetuneRequest(task=name, train="", start=""), 0).eval()
-    model.bert.mlm = None
+    model.network.mlm = None
     tokenizer = tokenizers[family].for_tasks()
     save_fine_tuned(tmp_path / "ours", model, task, tokenizer, metrics={}, provenance={})
     their_class = getattr(transformers, PREFIXES[family] + SUFFIXES.get(name, suffix))
@@ -100,7 +93,7 @@ def test_ours_opens_there_and_again_here(family, name, folders, tokenizers, tmp_
 def test_of_a_task_that_has_no_class_there_the_model_opens_and_here_the_head_too(name, folders, tokenizers, tmp_path):
     task, _, inputs = TASKS[name]
     model = new_model(ModelFolder(folders["gpt"]), task, FinetuneRequest(task=name, train="", start=""), 0).eval()
-    model.bert.mlm = None
+    model.network.mlm = None
     tokenizer = tokenizers["gpt"].for_tasks()
     save_fine_tuned(tmp_path / "ours", model, task, tokenizer, metrics={}, provenance={})
     folder = ModelFolder(tmp_path / "ours")
@@ -111,7 +104,7 @@ def test_of_a_task_that_has_no_class_there_the_model_opens_and_here_the_head_too
     ids = torch.tensor([tokenizer.encode("The import statement").ids])
     with torch.no_grad():
         expected = theirs.eval()(ids).last_hidden_state
-        torch.testing.assert_close(model.bert.encoder(ids).last, expected, rtol=0, atol=1e-5)
+        torch.testing.assert_close(model.network.encoder(ids).last, expected, rtol=0, atol=1e-5)
     loaded = load_fine_tuned(folder)
     assert loaded.task == task
     assert all(torch.equal(a, b) for a, b in zip(loaded.model.parameters(), model.parameters(), strict=True))
@@ -122,17 +115,17 @@ def test_of_a_task_that_has_no_class_there_the_model_opens_and_here_the_head_too
 def test_theirs_opens_here(family, name, folders, tokenizers, tmp_path):
     task, suffix, inputs = TASKS[name]
     config = AutoConfig.from_pretrained(folders[family])
-    if task.labels:
-        config.id2label = dict(enumerate(task.labels))
+    if task.head.labels:
+        config.id2label = dict(enumerate(task.head.labels))
     else:
-        config.num_labels = task.shape.outputs
+        config.num_labels = task.head.shape.outputs
     torch.manual_seed(7)
     theirs = getattr(transformers, PREFIXES[family] + suffix)(config).eval()
     theirs.save_pretrained(tmp_path / "theirs")
     tokenizers[family].save(tmp_path / "theirs")
     model, found = load_fine_tuned(ModelFolder(tmp_path / "theirs"))
     assert type(found) is type(task)
-    assert found.labels == task.labels
+    assert found.head.labels == task.head.labels
     scores_agree(model, found, tokenizers[family], theirs, inputs)
     assert len(bertkit.load(tmp_path / "theirs")(inputs)) == len(inputs)
 
@@ -155,12 +148,12 @@ def test_what_was_known_stays_and_new_tokens_are_random_and_different(folders, t
     task, _, _ = TASKS["classify"]
     request = FinetuneRequest(task="classify", train="", start="")
     before = load_model(ModelFolder(folders["gpt2"])).model.encoder.embeddings.word.weight
-    after = new_model(ModelFolder(folders["gpt2"]), task, request, 0).bert.encoder.embeddings.word.weight
+    after = new_model(ModelFolder(folders["gpt2"]), task, request, 0).network.encoder.embeddings.word.weight
     assert torch.equal(after[: len(before)], before)
     fresh = after[len(before) :]
     assert len(fresh) == tokenizers["gpt2"].for_tasks().vocab_size - len(before) == 2
     assert not torch.allclose(fresh[0], fresh[1])
-    again = new_model(ModelFolder(folders["gpt2"]), task, request, 1).bert.encoder.embeddings.word.weight
+    again = new_model(ModelFolder(folders["gpt2"]), task, request, 1).network.encoder.embeddings.word.weight
     assert not torch.equal(again[len(before) :], fresh)
 
 
@@ -189,7 +182,7 @@ def test_a_gpt_that_learned_a_task_writes_on_from_the_prompt_alone(folders, toke
     model = new_model(
         ModelFolder(folders["gpt2"]), task, FinetuneRequest(task="classify", train="", start=""), 0
     ).eval()
-    model.bert.mlm = None
+    model.network.mlm = None
     save_fine_tuned(tmp_path / "m", model, task, tokenizers["gpt2"].for_tasks(), metrics={}, provenance={})
     encoder = bertkit.load_encoder(tmp_path / "m", threads=1)
     assert prompt_ids(encoder, ["The import"]) == [tokenizers["gpt2"].encode("The import").ids]
@@ -228,5 +221,5 @@ def test_two_orders_added_up_are_the_head_on_the_sum_of_their_vectors(folders, t
     units = [unit[0] for unit in task.encode(orders, tokenizer)]
     scores = sum(Scorer(model, task, tokenizer).scores(units))
     with torch.no_grad():
-        lasts = [model.bert.encoder(torch.tensor([each.ids])).last[0, -1] for each in units]
+        lasts = [model.network.encoder(torch.tensor([each.ids])).last[0, -1] for each in units]
         torch.testing.assert_close(scores, model.dense(lasts[0] + lasts[1]), rtol=0, atol=1e-5)

@@ -15,11 +15,10 @@ from transformers import BertForMaskedLM, BertForPreTraining, BertLMHeadModel, B
 from bertkit import load, load_encoder
 from bertkit.cli.info import folder_facts
 from bertkit.errors import ConfigError, UsageError
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import load_model, save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import bert_tiny
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import bert_tiny
+from bertkit.hub import ModelFolder, load_model, save_model
+from bertkit.nn import Bert
+from bertkit.text import Tokenizer
 from commands import bertkit_command
 
 EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s['num_hidden_layers']}x{s['hidden_size']}")
@@ -31,7 +30,7 @@ EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s['num_h
 def test_every_output_equals_the_reference(shape, padding, implementation):
     theirs, ours = make_pair(shape | {"is_decoder": True})
     theirs.set_attn_implementation(implementation)
-    assert ours.config.is_decoder
+    assert ours.config.causal
     ids, mask, segments, _ = make_inputs(shape.get("type_vocab_size", 2))
     mask = {"none": torch.ones_like(mask), "right": mask, "left": mask.flip(1)}[padding]
     given = None if padding == "none" else mask
@@ -86,7 +85,7 @@ def test_every_gradient_equals_the_reference(shape, with_mask):
 def folder(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Path:
     """A left-to-right BERT-tiny as bertkit saves it."""
     torch.manual_seed(0)
-    model = Bert(bert_tiny(vocab_size=tokenizer.vocab_size, initializer_range=0.1, is_decoder=True)).eval()
+    model = Bert(bert_tiny(vocab_size=tokenizer.vocab_size, initializer_range=0.1, causal=True)).eval()
     path = tmp_path_factory.mktemp("models") / "left-to-right"
     save_model(path, model, tokenizer)
     return path
@@ -117,7 +116,7 @@ def test_their_folder_opens_here_bit_equal(tmp_path, tokenizer, kind, is_decoder
     tokenizer.save(tmp_path / "theirs")
     ours, notes = load_model(ModelFolder(tmp_path / "theirs"))
     assert notes == []
-    assert ours.config.is_decoder is is_decoder
+    assert ours.config.causal is is_decoder
     ids = make_inputs(2)[0]
     with torch.no_grad():
         output, last = theirs(ids), ours.encoder(ids).last
@@ -183,7 +182,7 @@ def test_info_tells_the_direction_and_convert_keeps_it(folder, tiny_folder, tmp_
     assert folder_facts(str(folder), [])["attention"] == "left to right"
     done = bertkit_command("convert", folder, tmp_path / "out", "--to", "BertForMaskedLM")
     assert done.returncode == 0, done.stderr
-    assert ModelFolder(tmp_path / "out").config.is_decoder is True
+    assert ModelFolder(tmp_path / "out").config.causal is True
 
 
 @pytest.mark.parametrize("value", [None, 1, "true"])

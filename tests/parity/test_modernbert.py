@@ -17,12 +17,10 @@ from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers
 
 import bertkit
 from bertkit.errors import BertkitError
-from bertkit.interop.families import family_of
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import save_model
-from bertkit.model import presets
-from bertkit.model.bert import Bert
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import PRESETS, family_of
+from bertkit.hub import ModelFolder, save_model
+from bertkit.nn import Bert
+from bertkit.text import Tokenizer
 from references import opened, shaken
 
 SIZES = {"vocab_size": 504, "hidden_size": 48, "num_attention_heads": 4, "intermediate_size": 72, "pad_token_id": 3}
@@ -146,7 +144,7 @@ def test_gradients_equal_the_reference_packed_and_padded(shape, tmp_path):
         runs = [(2, 33), (1, 20), (1, 18), (1, 4)]
         last = ours.encoder.packed(ids[seen], runs).last if packed else ours.encoder(ids, mask).last[seen]
         (ours.word_scores(last) ** 2).mean().backward()
-        family = family_of(ours.config)
+        family = family_of(ours.config).files_for(ours.config)
         gradients = {name: each.grad for name, each in theirs.named_parameters() if each.grad is not None}
         mine = {name: each.grad for name, each in ours.named_parameters() if each.grad is not None}
         made = family.to_theirs(mine, ours.config)
@@ -221,7 +219,7 @@ def test_scores_of_a_classifier_equal_the_reference(pooling, tmp_path, tokenizer
 
 def test_the_published_configuration_is_the_preset(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(PUBLISHED))
-    assert ModelFolder(tmp_path).config == presets.PRESETS["modernbert-base"]()
+    assert ModelFolder(tmp_path).config == PRESETS["modernbert-base"]()
 
 
 def test_an_old_configuration_and_the_one_of_today_are_one(tmp_path):
@@ -229,7 +227,7 @@ def test_an_old_configuration_and_the_one_of_today_are_one(tmp_path):
     assert "layer_types" in today
     assert "global_rope_theta" not in today
     (tmp_path / "config.json").write_text(json.dumps(today))
-    assert ModelFolder(tmp_path).config == presets.PRESETS["modernbert-base"]()
+    assert ModelFolder(tmp_path).config == PRESETS["modernbert-base"]()
 
 
 @pytest.mark.parametrize(
@@ -263,7 +261,7 @@ def test_what_cannot_be_represented_is_refused(changes, message, tmp_path):
 def test_parameters_as_published():
     published = {"modernbert-base": 149e6, "modernbert-large": 395e6}
     for name, count in published.items():
-        made = Bert.without_weights(presets.PRESETS[name](), pooler=False, nsp=False).parameter_count()
+        made = Bert.without_weights(PRESETS[name](), pooler=False, nsp=False).parameter_count()
         assert made == pytest.approx(count, rel=0.005), name
 
 
@@ -301,7 +299,7 @@ def tokenizer(published_tokenizer: Path) -> Tokenizer:
 
 
 def test_a_published_tokenizer_is_modernberts(tokenizer, published_tokenizer, tmp_path):
-    assert tokenizer.family.name == "modernbert"
+    assert tokenizer.form.name == "bytes-cls"
     tokenizer.save(tmp_path)
     for folder in (published_tokenizer, tmp_path):
         theirs = transformers.AutoTokenizer.from_pretrained(folder)

@@ -9,11 +9,9 @@ import torch
 from transformers import BertConfig as TheirConfig
 from transformers import BertForPreTraining
 
-from bertkit.config import BertConfig
-from bertkit.interop.families import family_of
-from bertkit.interop.families.names import join
-from bertkit.interop.huggingface import config_from_huggingface
-from bertkit.model.bert import Bert
+from bertkit.families import BertConfig, family_of, join
+from bertkit.hub import config_from_huggingface
+from bertkit.nn import Bert
 
 SHAPES = [
     {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64},
@@ -63,7 +61,7 @@ def make_pair(shape: dict, seed: int = 0) -> tuple[BertForPreTraining, Bert]:
 
 
 def as_ours(theirs: dict[str, torch.Tensor], config: BertConfig) -> dict[str, torch.Tensor]:
-    rows = family_of(config).table(config)
+    rows = family_of(config).files_for(config).table(config)
     return {row.ours: join(theirs[name] for name in row.theirs) for row in rows if row.ours != "mlm.decoder"}
 
 

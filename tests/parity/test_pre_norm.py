@@ -14,12 +14,10 @@ from transformers import AutoModel, AutoTokenizer, MegatronBertConfig, MegatronB
 from bertkit import load_encoder
 from bertkit.cli.info import folder_facts
 from bertkit.errors import ConfigError, ModelFolderError
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.huggingface import config_from_huggingface, config_to_huggingface
-from bertkit.interop.weights import load_model, save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import bert_tiny
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import bert_tiny
+from bertkit.hub import ModelFolder, config_from_huggingface, config_to_huggingface, load_model, save_model
+from bertkit.nn import Bert
+from bertkit.text import Tokenizer
 from commands import bertkit_command
 
 EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s['num_hidden_layers']}x{s['hidden_size']}")
@@ -44,7 +42,7 @@ def make_pair(shape: dict, **settings: bool) -> tuple[MegatronBertForPreTraining
 @pytest.mark.parametrize("is_decoder", [False, True])
 def test_every_output_equals_the_reference(shape, with_mask, with_ids, is_decoder):
     theirs, ours = make_pair(shape, is_decoder=is_decoder)
-    assert (ours.config.pre_norm, ours.config.is_decoder) == (True, is_decoder)
+    assert (ours.config.pre_norm, ours.config.causal) == (True, is_decoder)
     ids, mask, segments, positions = make_inputs(shape.get("type_vocab_size", 2))
     given = {"attention_mask": mask if with_mask else None, "position_ids": positions if with_ids else None}
     segments = segments if with_ids else None

@@ -14,14 +14,13 @@ from typer.testing import CliRunner
 import bertkit
 from bertkit.cli import app
 from bertkit.errors import UsageError
-from bertkit.inference.scoring import Scorer
-from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned
-from bertkit.tasks.data.squad import Answer, QaExample
-from bertkit.tasks.qa import Qa
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.hub import ModelFolder, load_fine_tuned, save_fine_tuned
+from bertkit.infer import Scorer
+from bertkit.nn import Bert, FineTuned
+from bertkit.tables import Answer, QaExample
+from bertkit.tasks import Qa, batch_of
+from bertkit.text import Tokenizer
+from fitting import term_of
 
 TEXTS = [
     "a class is a statement that has a name",
@@ -61,7 +60,7 @@ def assert_equal(model: FineTuned, task: Qa, tokenizer: Tokenizer, reference: Be
                 start_positions=torch.tensor([start]),
                 end_positions=torch.tensor([end]),
             )
-            term = task.term(model, task.batch([[each]], packed=True, pad_id=tokenizer.pad_id))
+            term = term_of(task, model, batch_of(task, [[each]], packed=True, pad_id=tokenizer.pad_id))
         both = torch.stack([expected.start_logits[0], expected.end_logits[0]], 1)
         torch.testing.assert_close(scores, both, rtol=0, atol=1e-5)
         torch.testing.assert_close(term.total / term.count, expected.loss, rtol=0, atol=1e-5)
@@ -79,7 +78,7 @@ def test_our_model_opens_there(tmp_path: Path, tiny: Bert, tokenizer: Tokenizer)
     torch.manual_seed(3)
     task = Qa(max_length=64, stride=16, no_answer=True)
     bert = Bert(tiny.config, pooler=False, mlm=False, nsp=False)
-    model = FineTuned(bert, task.shape).eval()
+    model = FineTuned(bert, task.head.shape).eval()
     folder = tmp_path / "ours"
     save_fine_tuned(folder, model, task, tokenizer, metrics={"f1": 0.5}, provenance={"made_by": "a test"})
     reference, report = BertForQuestionAnswering.from_pretrained(folder, output_loading_info=True)
@@ -95,14 +94,14 @@ def test_a_batch_of_windows_has_the_sum_of_their_losses(theirs, tokenizer: Token
     reference, folder = theirs
     model = load_fine_tuned(ModelFolder(folder)).model
     task = Qa(max_length=64, stride=16)
-    units = [unit for features in task.encode(EXAMPLES, tokenizer) for unit in task.units(features)]
+    units = task.encode(EXAMPLES, tokenizer).to_learn()
     expected = torch.zeros(())
     for [each] in units:
         start, end = (torch.tensor([place]) for place in each.about.target)
         ids, segments = torch.tensor([each.ids]), torch.tensor([each.segments])
         expected = expected + reference(ids, token_type_ids=segments, start_positions=start, end_positions=end).loss
     for packed in (True, False):
-        term = task.term(model, task.batch(units, packed=packed, pad_id=tokenizer.pad_id))
+        term = term_of(task, model, batch_of(task, units, packed=packed, pad_id=tokenizer.pad_id))
         assert term.count == len(units)
         torch.testing.assert_close(term.total, expected, rtol=1e-5, atol=1e-5)
 
@@ -147,5 +146,5 @@ def test_a_model_of_theirs_that_finds_no_answer_is_scored_as_ours_is(
     assert json.loads(done.stdout) == silent
     assert evaluated(folder, "--no-answer", "--threshold", "1e6")[0]["accuracy_unanswerable"] == 0.0
     assert bertkit.load(folder, threads=1, no_answer=True, threshold=1e6)(asked)["answer"] != ""
-    with pytest.raises(UsageError, match=r"--threshold with a model that always answers\. Give --no-answer too"):
+    with pytest.raises(UsageError, match=r"`threshold` with a model that always answers\. Give `no_answer=True` too"):
         bertkit.load(folder, threads=1, threshold=1.0)

@@ -10,26 +10,14 @@ import pytest
 import torch
 
 import bertkit
-from bertkit.config import BertConfig
-from bertkit.inference.encoder import load_encoder
-from bertkit.inference.export import TEXTS as TEXTS_AT_EXPORT
-from bertkit.inference.export import export
-from bertkit.inference.predictor import TaskPredictor
-from bertkit.interop.fine_tuned import save_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import save_model
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned, HeadShape, needs_pooler
-from bertkit.tasks.choice import MultipleChoice
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.embed import Embed
-from bertkit.tasks.qa import Qa
-from bertkit.tasks.regress import Regress
-from bertkit.tasks.tag import Tag
-from bertkit.tasks.task import Task
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import Config, config_from_json, vocabulary
+from bertkit.hub import ModelFolder, save_fine_tuned, save_model
+from bertkit.infer import TEXTS as TEXTS_AT_EXPORT
+from bertkit.infer import TaskPredictor, load_encoder
+from bertkit.infer.export import export
+from bertkit.nn import Bert, FineTuned, needs_pooler
+from bertkit.tasks import Classify, Embed, MultipleChoice, Qa, Regress, Tag, Task
+from bertkit.text import Tokenizer, draw_sample
 from bertkit.text.train import train
 
 pytest.importorskip("onnxruntime")
@@ -69,20 +57,19 @@ EVERY_PAIR = [(family, task) for family in FAMILIES for task in TASKS]
 @pytest.fixture(scope="session")
 def tokenizers(english: list[str]) -> dict[str, Tokenizer]:
     sample = draw_sample([*english, *(text for text in TEXTS if isinstance(text, str))], hold_out=False)
-    return {name: train(sample, VocabularyRecipe(name, vocab_size=500)).tokenizer for name in set(TOKENIZERS.values())}
+    return {name: train(sample, vocabulary(name, vocab_size=500)).tokenizer for name in set(TOKENIZERS.values())}
 
 
-def config_of(family: str, tokenizer: Tokenizer, **more: Any) -> BertConfig:
-    return BertConfig(
-        family=family, vocab_size=tokenizer.vocab_size, initializer_range=0.2, **{**SIZES, **FAMILIES[family], **more}
-    )
+def config_of(family: str, tokenizer: Tokenizer, **more: Any) -> Config:
+    own = {**SIZES, **FAMILIES[family], **more}
+    return config_from_json({"family": family, "vocab_size": tokenizer.vocab_size, "initializer_range": 0.2, **own})
 
 
-def saved(folder: Path, family: str, task: Task[Any], tokenizer: Tokenizer, shape: HeadShape | None = None) -> Path:
+def saved(folder: Path, family: str, task: Task[Any], tokenizer: Tokenizer) -> Path:
     torch.manual_seed(1)
     config = config_of(family, tokenizer)
-    bert = Bert(config, pooler=needs_pooler(config, task.shape.reads), mlm=False, nsp=False)
-    model = FineTuned(bert, shape or task.shape).eval()
+    bert = Bert(config, pooler=needs_pooler(config, task.head.shape.reads), mlm=False, nsp=False)
+    model = FineTuned(bert, task.head.shape).eval()
     for parameter in model.parameters():  # biases begin as 0, and norms as 1
         if parameter.dim() == 1:
             torch.nn.init.normal_(parameter, mean=float(parameter.detach()[0]), std=0.2)
@@ -98,7 +85,7 @@ def opened(folder: Path, runtime: str = "torch") -> TaskPredictor:
 
 def scores_of(predictor: TaskPredictor, inputs: list[Any]) -> list[torch.Tensor]:
     scorer = predictor.scorer
-    units = scorer.task.encode([scorer.task.example(value, "here") for value in inputs], scorer.tokenizer)
+    units = scorer.task.encode([scorer.task.read(value, "here") for value in inputs], scorer.tokenizer)
     return scorer.scores([each for unit in units for each in unit])
 
 
@@ -133,9 +120,8 @@ def _rounded(value: Any) -> Any:
 
 
 def test_a_crf_decodes_what_the_graph_says(tokenizers: dict[str, Tokenizer], tmp_path: Path):
-    task = Tag(tags=("O", "B-A", "I-A"), max_length=64)
-    shape = HeadShape(reads="tokens", outputs=3, crf=True)
-    folder = saved(tmp_path / "model", "bert", task, tokenizers["bert"], shape)
+    task = Tag(tags=("O", "B-A", "I-A"), max_length=64, crf=True)
+    folder = saved(tmp_path / "model", "bert", task, tokenizers["bert"])
     export(ModelFolder(folder), tmp_path / "fast", texts=["a text"])
     exact, there = opened(folder)(SENTENCES), opened(tmp_path / "fast", "onnx")(SENTENCES)
     assert [_rounded(answer) for answer in there] == [_rounded(answer) for answer in exact]

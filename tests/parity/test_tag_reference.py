@@ -9,13 +9,11 @@ import pytest
 import torch
 from transformers import BertConfig, BertForTokenClassification
 
-from bertkit.inference.scoring import Scorer
-from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned
-from bertkit.tasks.tag import Tag
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.hub import ModelFolder, load_fine_tuned, save_fine_tuned
+from bertkit.infer import Scorer
+from bertkit.nn import Bert, FineTuned
+from bertkit.tasks import Tag
+from bertkit.text import Tokenizer
 
 SENTENCES = [["The", "import", "statement", "binds", "names"], ["我", "们", "喜", "欢", "学", "习"], ["Import"]]
 
@@ -24,13 +22,13 @@ def fine_tuned(tiny: Bert, task: Tag) -> FineTuned:
     torch.manual_seed(1)
     bert = copy.deepcopy(tiny)
     bert.mlm = bert.nsp = bert.pooler = None
-    model = FineTuned(bert, task.shape).eval()
+    model = FineTuned(bert, task.head.shape).eval()
     torch.nn.init.normal_(model.dense.bias, std=0.5)
     return model
 
 
 def scores_agree(model: FineTuned, task: Tag, tokenizer: Tokenizer, theirs: BertForTokenClassification) -> None:
-    examples = [Tag.example(words, "here") for words in SENTENCES]
+    examples = [Tag.read(words, "here") for words in SENTENCES]
     features = [each for unit in task.encode(examples, tokenizer) for each in unit]
     for each, ours in zip(features, Scorer(model, task, tokenizer).scores(features), strict=True):
         with torch.no_grad():
@@ -58,7 +56,7 @@ def test_ours_opens_here_as_it_was(tiny: Bert, tokenizer: Tokenizer, tmp_path: P
     save_fine_tuned(tmp_path / "ours", model, task, tokenizer, metrics={"f1": 0.5}, provenance={})
     loaded = load_fine_tuned(ModelFolder(tmp_path / "ours"))
     assert loaded.task == task
-    examples = [Tag.example(words, "here") for words in SENTENCES]
+    examples = [Tag.read(words, "here") for words in SENTENCES]
     answers = Scorer(loaded.model, loaded.task, tokenizer).answer(examples)
     assert answers == Scorer(model, task, tokenizer).answer(examples)
 

@@ -18,16 +18,11 @@ from transformers import (
 
 import bertkit
 from bertkit.errors import ModelFolderError
-from bertkit.inference.scoring import Scorer
-from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned
-from bertkit.tasks.choice import MultipleChoice
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.regress import Regress
-from bertkit.tasks.task import Task
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.hub import ModelFolder, load_fine_tuned, save_fine_tuned
+from bertkit.infer import Scorer
+from bertkit.nn import Bert, FineTuned
+from bertkit.tasks import Classify, MultipleChoice, Regress, Task
+from bertkit.text import Tokenizer
 from commands import bertkit_command
 
 TEXTS = ["The import statement binds names", ("one text", "and another one"), "我们喜欢学习"]
@@ -38,13 +33,13 @@ def fine_tuned(tiny: Bert, task: Task[Any]) -> FineTuned:
     torch.manual_seed(1)
     bert = copy.deepcopy(tiny)
     bert.mlm = bert.nsp = None
-    model = FineTuned(bert, task.shape).eval()
+    model = FineTuned(bert, task.head.shape).eval()
     torch.nn.init.normal_(model.dense.bias, std=0.5)
     return model
 
 
 def scores_agree(model: FineTuned, task: Task[Any], tokenizer: Tokenizer, theirs: Any, inputs: list[Any]) -> None:
-    examples = [task.example(value, "here") for value in inputs]
+    examples = [task.read(value, "here") for value in inputs]
     for unit in task.encode(examples, tokenizer):
         for each, ours in zip(unit, Scorer(model, task, tokenizer).scores(unit), strict=True):
             ids, segments = torch.tensor([each.ids]), torch.tensor([each.segments])
@@ -71,9 +66,9 @@ def test_ours_opens_there(tiny: Bert, tokenizer: Tokenizer, tmp_path: Path, name
     theirs, info = their_class.from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert not info["missing_keys"]
     assert not info["unexpected_keys"]
-    if task.labels:
-        assert tuple(theirs.config.id2label.values()) == task.labels
-    assert theirs.config.problem_type == task.problem_type
+    if task.head.labels:
+        assert tuple(theirs.config.id2label.values()) == task.head.labels
+    assert theirs.config.problem_type == task.head.problem_type
     scores_agree(model, task, tokenizer, theirs.eval(), inputs)
     loaded = load_fine_tuned(ModelFolder(tmp_path / "ours"))
     assert loaded.task == task
@@ -102,11 +97,11 @@ def saved_by_them(folder: Path, their_class: Any, tokenizer: Tokenizer, labels: 
 @pytest.mark.parametrize("name", TASKS)
 def test_theirs_opens_here(tokenizer: Tokenizer, tmp_path: Path, name: str):
     task, their_class, inputs = TASKS[name]
-    labels = list(task.labels) or ["LABEL_0"]
-    theirs = saved_by_them(tmp_path / "theirs", their_class, tokenizer, labels, task.problem_type)
+    labels = list(task.head.labels) or ["LABEL_0"]
+    theirs = saved_by_them(tmp_path / "theirs", their_class, tokenizer, labels, task.head.problem_type)
     model, found = load_fine_tuned(ModelFolder(tmp_path / "theirs"))
     assert type(found) is type(task)
-    assert found.labels == task.labels
+    assert found.head.labels == task.head.labels
     scores_agree(model, found, tokenizer, theirs, inputs)
     assert len(bertkit.load(tmp_path / "theirs")(inputs)) == len(inputs)
 
@@ -135,7 +130,7 @@ def test_names_of_labels_may_be_a_list_and_nothing_stranger(tokenizer: Tokenizer
     config = tmp_path / "m" / "config.json"
     raw = json.loads(config.read_text())
     config.write_text(json.dumps({**raw, "id2label": ["bad", "good"]}))
-    assert load_fine_tuned(ModelFolder(tmp_path / "m")).task.labels == ("bad", "good")
+    assert load_fine_tuned(ModelFolder(tmp_path / "m")).task.head.labels == ("bad", "good")
     config.write_text(json.dumps({**raw, "id2label": "bad, good"}))
     with pytest.raises(ModelFolderError, match=r"id2label is 'bad, good'\. It must have a name for each number"):
         bertkit.load(tmp_path / "m")
@@ -168,8 +163,12 @@ def test_a_head_that_does_not_fit_is_refused(tiny: Bert, tokenizer: Tokenizer, t
     save_fine_tuned(tmp_path / "m", fine_tuned(tiny, task), task, tokenizer, metrics={}, provenance={})
     manifest = tmp_path / "m" / "bertkit.json"
     manifest.write_text(manifest.read_text().replace('"outputs": 2', '"outputs": 3'))
+    with pytest.raises(ModelFolderError, match="a head with 3 outputs is not that of classify with 2 outputs"):
+        load_fine_tuned(ModelFolder(tmp_path / "m"))
+    facts = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**facts, "task_facts": {**facts["task_facts"], "classes": ["a", "b", "c"]}}))
     with pytest.raises(ModelFolderError, match=r"'dense\.(weight|bias)' of the head is .*, not"):
         load_fine_tuned(ModelFolder(tmp_path / "m"))
     with pytest.raises(ModelFolderError, match="no head of a fine-tuned model"):
-        bertkit.interop.weights.save_model(tmp_path / "bare", tiny, tokenizer)
+        bertkit.hub.weights.save_model(tmp_path / "bare", tiny, tokenizer)
         load_fine_tuned(ModelFolder(tmp_path / "bare"))

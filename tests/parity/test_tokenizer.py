@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from transformers import BertTokenizerFast
 
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.text import Tokenizer
 
 # From each stretch of Unicode that has ways of its own to go wrong.
 ALPHABETS = {
@@ -58,7 +58,7 @@ def as_compared(tokenizer: Tokenizer, reference: BertTokenizerFast, texts: list[
 @pytest.fixture(scope="module", params=["uncased", "cased"])
 def folder(request, tmp_path_factory, tokenizer: Tokenizer, english: list[str]) -> Path:
     """A folder as older checkpoints are: vocab.txt, and the casing in tokenizer_config.json."""
-    from bertkit.text.train import train_wordpiece
+    from bertkit.text import train_wordpiece
 
     lowercase = request.param == "uncased"
     extra = [" ".join(ALPHABETS[name]) for name in ALPHABETS if name not in ("control", "private and unassigned")]

@@ -13,17 +13,15 @@ from test_tokenizer import ALPHABETS, strings
 from transformers import AutoTokenizer, OpenAIGPTTokenizer
 
 from bertkit.errors import TokenizerError
-from bertkit.text.families import BERT, FAMILIES, bpe
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import FAMILIES, vocabulary
+from bertkit.text import FORMS, WORDPIECE, Tokenizer, bpe, draw_sample
 from bertkit.text.train import train
 
 CHINESE = ["我们喜欢学习自然语言处理。", "注意力机制让模型看到整个句子。", "苹果公司发布了新手机，他吃了一个苹果。"]
 MARKS = ["<s>", "</s>", "<mask>", "<pad>", "<unk>", "<|endoftext|>", "[ENT]", "[unused0]", "▁", "``", "''", "Ġ"]
 KINDS = [
     (name, cased)
-    for name, family in FAMILIES.items()
+    for name, family in FORMS.items()
     for cased in (False, True)
     if not (family.uncased_only if cased else family.cased_only)
 ]
@@ -33,7 +31,7 @@ KINDS = [
 def folder(request, tmp_path_factory, english: list[str]) -> Path:
     family, cased = request.param
     extra = [" ".join(ALPHABETS[name]) for name in ALPHABETS if name not in ("control", "private and unassigned")]
-    recipe = VocabularyRecipe(
+    recipe = vocabulary(
         family,
         vocab_size=6000,
         lowercase=False if cased else None,
@@ -63,7 +61,7 @@ def assert_equal(ours: Tokenizer, reference: AutoTokenizer, texts: list[str], pa
 
 def test_transformers_opens_it_as_its_family(both):
     ours, reference = both
-    assert type(reference) is getattr(transformers, ours.family.tokenizer_class)
+    assert type(reference) is getattr(transformers, ours.form.tokenizer_class)
     assert len(reference) == ours.vocab_size
     for role, token in ours.specials.items():
         assert getattr(reference, f"{role}_token") == token
@@ -100,7 +98,7 @@ def test_what_transformers_saves_opens_here_and_is_the_same(both, tmp_path, engl
     ours, reference = both
     reference.save_pretrained(tmp_path)
     opened = Tokenizer.open(tmp_path)
-    assert opened.family == ours.family
+    assert opened.form == ours.form
     texts = [*english[:200], *strings(300, seed=23)]
     assert [opened.encode(text) for text in texts] == [ours.encode(text) for text in texts]
 
@@ -109,17 +107,17 @@ def test_the_family_is_known_without_its_class(folder: Path, tmp_path: Path):
     (tmp_path / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
     assert Tokenizer.open(tmp_path).sha256() == Tokenizer.open(folder).sha256()
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
-    assert Tokenizer.open(tmp_path).family == Tokenizer.open(folder).family
+    assert Tokenizer.open(tmp_path).form == Tokenizer.open(folder).form
 
 
 @pytest.mark.parametrize("family", ["roberta", "gpt2", "albert", "gpt"])
 def test_other_families_and_other_kinds_are_refused(family, tmp_path: Path, english):
-    train(draw_sample(english[:200]), VocabularyRecipe(family, vocab_size=400)).tokenizer.save(tmp_path)
+    train(draw_sample(english[:200]), vocabulary(family, vocab_size=400)).tokenizer.save(tmp_path)
     with pytest.raises(TokenizerError, match="tokenizer, and BERT's is WordPiece"):
-        Tokenizer.open(tmp_path, kinds=(BERT.kind,), reader=BERT.title)
+        Tokenizer.open(tmp_path, kinds=(WORDPIECE.kind,), reader="BERT")
     settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings | {"tokenizer_class": "T5TokenizerFast"}))
-    with pytest.raises(TokenizerError, match=f"'T5TokenizerFast'.*{FAMILIES[family].tokenizer_class}"):
+    with pytest.raises(TokenizerError, match=f"'T5TokenizerFast'.*{FAMILIES[family].form.tokenizer_class}"):
         Tokenizer.open(tmp_path)
 
 
@@ -131,22 +129,22 @@ def test_the_vocabulary_is_there_as_the_family_has_it(folder: Path):
         from tokenizers import models
 
         vocabulary, merges = models.BPE.read_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
-        again = bpe(ours.family, vocabulary, merges)
-        word = "functions" if ours.family.word_end else "Ġfunctions"
+        again = bpe(ours.form, vocabulary, merges)
+        word = "functions" if ours.form.word_end else "Ġfunctions"
         assert [token.id for token in again.tokenize(word)] == [token.id for token in ours.backend.model.tokenize(word)]
         assert vocabulary == ours.backend.get_vocab()
 
 
 def test_a_first_release_of_gpt_opens_and_is_the_same(tmp_path: Path, english):
     """A vocabulary and merges, and no special token but the unknown."""
-    learned = train(draw_sample(english, hold_out=False), VocabularyRecipe("gpt", vocab_size=2000)).tokenizer
+    learned = train(draw_sample(english, hold_out=False), vocabulary("gpt", vocab_size=2000)).tokenizer
     model = json.loads(learned.backend.to_str())["model"]
-    pieces = [piece for piece in model["vocab"] if piece not in FAMILIES["gpt"].learned_with.values()]
+    pieces = [piece for piece in model["vocab"] if piece not in FORMS["bpe"].learned_with.values()]
     (tmp_path / "vocab.json").write_text(json.dumps({piece: number for number, piece in enumerate(pieces)}))
     (tmp_path / "merges.txt").write_text("\n".join(["#version: 0.2", *map(" ".join, model["merges"])]) + "\n")
     ours = Tokenizer.open(tmp_path)
     reference = OpenAIGPTTokenizer.from_pretrained(tmp_path)
-    assert (ours.family.name, ours.specials, ours.vocab_size) == ("gpt", {"unk": "<unk>"}, len(pieces))
+    assert (ours.form.name, ours.specials, ours.vocab_size) == ("bpe", {"unk": "<unk>"}, len(pieces))
     assert_equal(ours, reference, [*strings(300, seed=23), *english[:300], *CHINESE])
     assert ours.decode(ours.encode("The Module is closed.").ids) == reference.decode(
         reference("The Module is closed.")["input_ids"]

@@ -9,13 +9,10 @@ import httpx
 import pytest
 import torch
 
-from bertkit.interop.fine_tuned import save_fine_tuned
-from bertkit.interop.weights import save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import PRESETS
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import PRESETS, vocabulary
+from bertkit.hub import save_fine_tuned, save_model
+from bertkit.nn import Bert
+from bertkit.text import Tokenizer, draw_sample
 from bertkit.text.train import train
 from servers import TASKS, Server, new_model, running
 
@@ -28,7 +25,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, tiny: Bert, tokenizer: Tok
     for name, task in TASKS.items():
         save_fine_tuned(place / name, new_model(tiny, task), task, tokenizer, metrics={}, provenance={})
     save_model(place / "words", tiny, tokenizer, provenance={})
-    pieces = train(draw_sample(english, hold_out=False), VocabularyRecipe("gpt2", vocab_size=400)).tokenizer
+    pieces = train(draw_sample(english, hold_out=False), vocabulary("gpt2", vocab_size=400)).tokenizer
     sizes = {"vocab_size": pieces.vocab_size, "max_position_embeddings": 256, "initializer_range": 0.2}
     save_model(place / "writes", Bert(PRESETS["gpt2-tiny"](**sizes), pooler=False, nsp=False), pieces, provenance={})
     return place

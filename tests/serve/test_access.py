@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +11,7 @@ from starlette.routing import BaseRoute
 from typer.testing import CliRunner
 
 from bertkit.cli import app
-from bertkit.serve.app import PAGE, build
-from bertkit.serve.limits import PUBLIC
-from bertkit.serve.settings import Limits, Settings, named
+from bertkit.serve import PAGE, PUBLIC, Limits, Settings, build, named
 from servers import Server, running
 
 TOKEN = "correct-horse-battery"
@@ -70,6 +69,18 @@ def test_the_token_opens_every_route(guarded: Server, folders: Path):
             assert done.status_code in (200, 422), (method, path, done.text)
         assert client.post("/v1/models/words/embed", json={"inputs": "a"}).status_code == 200
     assert TOKEN not in guarded.said
+
+
+def test_a_token_behind_a_body_is_none(guarded: Server):
+    """What a chunked body ends with is no header."""
+    body = b'{"inputs": "a"}'
+    asked = b"POST /v1/models/words/embed HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    chunks = b"transfer-encoding: chunked\r\nconnection: close\r\n\r\n%x\r\n%b\r\n0\r\n" % (len(body), body)
+    token = f"authorization: Bearer {TOKEN}\r\n".encode()
+    for headers, trailers, status in ((b"", token, b"401"), (token, b"host: evil.example\r\n", b"200")):
+        with socket.create_connection(("127.0.0.1", guarded.port), timeout=30) as sock:
+            sock.sendall(asked + headers + chunks + trailers + b"\r\n")
+            assert sock.makefile("rb").readline().split()[1] == status
 
 
 def test_two_tokens_are_none(guarded: Server):
@@ -134,6 +145,13 @@ def test_what_cannot_be_served_safely_is_refused_at_once(folders: Path, argument
     done = CliRunner().invoke(app, ["serve", str(folders / "words"), *arguments])
     assert done.exit_code == 2, done.output
     assert told in done.stderr
+
+
+def test_an_empty_token_is_not_none(folders: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("BERTKIT_TOKEN", "")
+    done = CliRunner().invoke(app, ["serve", str(folders / "words")])
+    assert done.exit_code == 2, done.output
+    assert "the token is empty. Set BERTKIT_TOKEN" in done.stderr
 
 
 def test_models_have_names_of_their_own():

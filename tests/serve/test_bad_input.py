@@ -145,7 +145,14 @@ def test_a_name_that_is_not_the_servers_is_refused(client: httpx.Client):
     problem(client.get("/healthz", headers={"host": "evil.example:80"}), 421, "allow-host")
     assert client.get("/v1/models", headers={"host": "localhost:1"}).status_code == 200
     assert client.get("/v1/models", headers={"host": "[::1]:1"}).status_code == 200
-    problem(client.get("/v1/models", headers={"host": "[::1"}), 400, "host")
+    for host in (
+        "[::1",
+        "evil.example@127.0.0.1",
+        "127.0.0.1/evil.example",
+        "127.0.0.1:80:80",
+        "evil.example#@localhost",
+    ):
+        problem(client.get("/v1/models", headers={"host": host}), 400, "host")
 
 
 def test_pages_of_other_servers_may_not_ask(client: httpx.Client):

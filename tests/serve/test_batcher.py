@@ -9,10 +9,7 @@ from typing import Any
 
 import pytest
 
-from bertkit.serve.batcher import Batcher
-from bertkit.serve.metrics import Metrics
-from bertkit.serve.operations import Piece
-from bertkit.serve.refusals import RefusalError
+from bertkit.serve import Batcher, Metrics, Piece, RefusalError
 
 
 class Noting:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bertkit.serve.settings import Limits
+from bertkit.serve import Limits
 from servers import Server, running
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
@@ -62,6 +62,6 @@ def test_every_limit_is_listed_with_its_usual_value():
 
 
 def test_every_status_that_is_given_is_listed():
-    from bertkit.serve.routes import PROBLEMS
+    from bertkit.serve import PROBLEMS
 
     assert {int(status) for status in PROBLEMS} <= set(map(int, re.findall(r"^\| (\d{3}) \|", PAGE, re.M)))

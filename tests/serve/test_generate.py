@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 import bertkit
-from bertkit.inference.sampling import Sampling
-from bertkit.serve.writing import Listener, Write
+from bertkit.infer import Sampling
+from bertkit.serve import Listener, Write
 from servers import Server, running
 
 ROUTE = "/v1/models/writes/generate"

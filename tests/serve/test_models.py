@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import re
 import shutil
+import signal
 import socket
 import weakref
 from collections.abc import Iterator
@@ -19,14 +21,11 @@ from typer.testing import CliRunner, Result
 
 import bertkit
 from bertkit.cli import app
-from bertkit.interop.fine_tuned import save_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import PRESETS
-from bertkit.serve.runtime import open_model
-from bertkit.serve.settings import Settings
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import PRESETS
+from bertkit.hub import ModelFolder, save_fine_tuned, save_model
+from bertkit.nn import Bert
+from bertkit.serve import Settings, open_model
+from bertkit.text import Tokenizer
 from commands import bertkit_command
 from servers import TASKS, Server, close, new_model, running
 
@@ -230,3 +229,36 @@ def test_several_processes_answer_on_one_port(folders: Path):
         assert server.stop() == 0
         assert server.said.count("stopped: ") == 2
         assert "Traceback" not in server.said
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("fault", ["missing", "damaged"])
+def test_a_worker_that_cannot_begin_again_does_not_stop_the_others(folders: Path, tmp_path: Path, fault: str):
+    place, weights = tmp_path / "classify", tmp_path / "classify" / "model.safetensors"
+    shutil.copytree(folders / "classify", place)
+    whole = weights.read_bytes()
+    with running(place, "--workers", "2", "--reload", "0") as server:
+        server.wait_for(r"(?s)ready.*ready")
+        place.rename(tmp_path / "away") if fault == "missing" else weights.write_bytes(whole[:-8] + b"12345678")
+        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+        workers = [int(each) for each in children if b"spawn_main" in Path(f"/proc/{each}/cmdline").read_bytes()]
+        os.kill(workers[0], signal.SIGKILL)
+        server.wait_for("a worker could not begin: the others go on")
+        with server.client() as client:
+            assert client.post("/v1/models/classify/predict", json={"inputs": "a"}).status_code == 200
+        (tmp_path / "away").rename(place) if fault == "missing" else weights.write_bytes(whole)
+        server.wait_for(r"(?s)ready.*ready.*ready")
+        assert "Traceback" not in server.said
+        assert server.stop() == 0
+
+
+@pytest.mark.parametrize("lazy", [(), ("--lazy",)])
+def test_workers_none_of_which_can_begin_end_with_a_sentence(folders: Path, tmp_path: Path, lazy: tuple[str, ...]):
+    shutil.copytree(folders / "tag", tmp_path / "tag")
+    weights = (tmp_path / "tag" / "model.safetensors").read_bytes()
+    (tmp_path / "tag" / "model.safetensors").write_bytes(weights[:-8] + b"12345678")
+    if lazy:
+        (tmp_path / "tag" / "config.json").unlink()
+    done = bertkit_command("serve", tmp_path / "tag", "--port", 0, "--workers", 2, *lazy)
+    assert done.returncode in (1, 3), done.stderr
+    assert "Traceback" not in done.stderr

@@ -17,10 +17,10 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.select import Select  # noqa: E402
 from selenium.webdriver.support.wait import WebDriverWait  # noqa: E402
 
-from bertkit.interop.fine_tuned import save_fine_tuned  # noqa: E402
-from bertkit.model.bert import Bert  # noqa: E402
-from bertkit.tasks.classify import Classify  # noqa: E402
-from bertkit.text.tokenizer import Tokenizer  # noqa: E402
+from bertkit.hub import save_fine_tuned  # noqa: E402
+from bertkit.nn import Bert  # noqa: E402
+from bertkit.tasks import Classify  # noqa: E402
+from bertkit.text import Tokenizer  # noqa: E402
 from servers import Server, new_model, running  # noqa: E402
 
 ATTACK = "<img src=x onerror=\"document.title='owned'\">"
@@ -111,7 +111,7 @@ def test_every_model_is_listed_with_the_form_of_its_task(page: Page):
     firsts = {}
     for name in page.texts("#models .model"):
         page.one(f"#models a[href='#{name}']").click()
-        page.wait(lambda name=name: page.one("h1").text == name)
+        page.wait(lambda name=name: page.texts("h1") == [name])
         firsts[name] = page.texts(".tabs a")[0]
     assert firsts == {
         "classify": "Classify",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bertkit
-from bertkit.inference.explain import explain
+from bertkit.infer.explain import explain
 from servers import close
 
 QUESTIONS: dict[str, list[Any]] = {

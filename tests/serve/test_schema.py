@@ -13,8 +13,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
-from bertkit.serve.app import build
-from bertkit.serve.settings import Settings
+from bertkit.serve import Settings, build
 from servers import Server
 
 EXAMPLES = 20

@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertkit.serve.turnstile import Turnstile
+from bertkit.serve import Turnstile
 
 
 @given(width=st.integers(1, 5), arrivals=st.lists(st.integers(0, 12), min_size=1, max_size=6))

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertkit.errors import UsageError
-from bertkit.inference.batching import batches, runs, token_budget
-from bertkit.inference.layer_choice import LayerChoice
-from bertkit.model.presets import bert_base
-from bertkit.text.windows import windows
+from bertkit.families import bert_base
+from bertkit.infer import LayerChoice, batches, token_budget
+from bertkit.nn import counted
+from bertkit.text import windows
 
 lengths = st.lists(st.integers(1, 600), max_size=200)
 
@@ -37,7 +37,7 @@ def test_work_is_shared_evenly_among_cores(lengths, cores):
 @given(lengths)
 def test_runs_spell_the_lengths_out(lengths):
     lengths = sorted(lengths)
-    assert [length for count, length in runs(lengths) for _ in range(count)] == lengths
+    assert [length for count, length in counted(lengths) for _ in range(count)] == lengths
 
 
 def test_the_budget_shrinks_as_the_model_grows():

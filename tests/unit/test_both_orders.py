@@ -8,15 +8,15 @@ import pytest
 import torch
 
 from bertkit.errors import UsageError
-from bertkit.inference.scoring import Scorer
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned
-from bertkit.model.presets import bert_tiny
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.data.texts import TextExample
-from bertkit.tasks.regress import Regress
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.training.fit import FitSettings, fit
+from bertkit.families import bert_tiny
+from bertkit.infer import Scorer
+from bertkit.nn import Bert, FineTuned
+from bertkit.tables import TextExample
+from bertkit.tasks import Classify, Regress, finished
+from bertkit.text import Tokenizer
+from bertkit.train import FitSettings
+from bertkit.train.fit import fit
+from fitting import begun
 
 WORDS = ("class", "import", "return", "value")
 PAIRS = [(WORDS[n % 4], WORDS[n // 4 % 4]) for n in range(64)]
@@ -28,15 +28,15 @@ SWAPPED = [TextExample(each.place, str(each.pair), each.text) for each in EITHER
 def fitted(task: Any, examples: list[TextExample], tokenizer: Tokenizer) -> Scorer:
     torch.manual_seed(0)
     config = bert_tiny(vocab_size=tokenizer.vocab_size, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    model = FineTuned(Bert(config, mlm=False, nsp=False), task.shape)
-    units = [unit for features in task.encode(examples, tokenizer) for unit in task.units(features)]
+    model = FineTuned(Bert(config, mlm=False, nsp=False), task.head.shape)
+    units = task.encode(examples, tokenizer).to_learn()
     assert [len(unit) for unit in units] == [2] * len(examples)
     fit(model, task, units, None, FitSettings(epochs=12, batch=8, learning_rate=2e-3), seed=0, pad_id=0)
     return Scorer(model, task, tokenizer)
 
 
 def test_a_class_is_learned_and_does_not_depend_on_the_order(tokenizer: Tokenizer):
-    task = Classify.for_examples(EITHER, max_length=32, both_orders=True)
+    task = begun(Classify, EITHER, max_length=32, both_orders=True)
     scorer = fitted(task, EITHER, tokenizer)
     answers = scorer.answer(EITHER)
     assert task.metrics(EITHER, answers)["accuracy"] == 1.0
@@ -45,7 +45,7 @@ def test_a_class_is_learned_and_does_not_depend_on_the_order(tokenizer: Tokenize
 
 
 def test_a_number_is_learned_and_does_not_depend_on_the_order(tokenizer: Tokenizer):
-    task = Regress.for_examples(NUMBERS, max_length=32, both_orders=True)
+    task = begun(Regress, NUMBERS, max_length=32, both_orders=True)
     scorer = fitted(task, NUMBERS, tokenizer)
     answers = [answer["score"] for answer in scorer.answer(NUMBERS)]
     assert answers == pytest.approx([example.right for example in NUMBERS], abs=0.3)
@@ -53,7 +53,7 @@ def test_a_number_is_learned_and_does_not_depend_on_the_order(tokenizer: Tokeniz
 
 
 def test_what_is_said_is_the_sum_over_the_two_orders(tokenizer: Tokenizer):
-    task = Regress.for_examples(NUMBERS, max_length=32, both_orders=True)
+    task = begun(Regress, NUMBERS, max_length=32, both_orders=True)
     scorer = fitted(task, NUMBERS, tokenizer)
     one_order = Regress(max_length=32, pairs=True)
     parts = [Scorer(scorer.model, one_order, tokenizer).answer(order[:4]) for order in (NUMBERS, SWAPPED)]
@@ -63,17 +63,17 @@ def test_what_is_said_is_the_sum_over_the_two_orders(tokenizer: Tokenizer):
 
 
 def test_a_saved_model_says_the_numbers_that_it_was_measured_with(tokenizer: Tokenizer):
-    task = Regress.for_examples(NUMBERS, max_length=32, both_orders=True)
+    task = begun(Regress, NUMBERS, max_length=32, both_orders=True)
     scorer = fitted(task, NUMBERS, tokenizer)
     measured = [answer["score"] for answer in scorer.answer(NUMBERS)]
-    finished = task.finished(scorer.model)
-    assert (finished.mean, finished.deviation) == (0.0, 1.0)
-    saved = [answer["score"] for answer in Scorer(scorer.model, finished, tokenizer).answer(NUMBERS)]
+    folded = finished(task, scorer.model)
+    assert (folded.mean, folded.deviation) == (0.0, 1.0)
+    saved = [answer["score"] for answer in Scorer(scorer.model, folded, tokenizer).answer(NUMBERS)]
     assert saved == pytest.approx(measured, abs=1e-5)
 
 
 def test_both_orders_of_single_texts_and_of_windows_are_refused():
     with pytest.raises(UsageError, match="They are for pairs"):
-        Classify.for_examples([TextExample("1", "a", None, "x"), TextExample("2", "b", None, "y")], both_orders=True)
-    with pytest.raises(UsageError, match="Give another --long"):
+        begun(Classify, [TextExample("1", "a", None, "x"), TextExample("2", "b", None, "y")], both_orders=True)
+    with pytest.raises(UsageError, match="Give another `long`"):
         Regress(pairs=True, both_orders=True, long="windows")

@@ -7,9 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertkit.model.bert import Bert
-from bertkit.model.cache import Cache
-from bertkit.model.presets import PRESETS, bert_tiny
+from bertkit.families import PRESETS, bert_tiny
+from bertkit.nn import Bert, Cache
 
 WORDS = 90
 
@@ -19,7 +18,7 @@ def make(kind: str) -> Bert:
     sizes = {"vocab_size": WORDS, "initializer_range": 0.3, "hidden_size": 32, "num_attention_heads": 2}
     if kind == "gpt2":
         return Bert(PRESETS["gpt2-tiny"](**sizes), pooler=False, nsp=False).eval()
-    return Bert(bert_tiny(**sizes, is_decoder=True, pre_norm=kind == "pre-norm")).eval()
+    return Bert(bert_tiny(**sizes, causal=True, pre_norm=kind == "pre-norm")).eval()
 
 
 MODELS = {kind: make(kind) for kind in ("post-norm", "pre-norm", "gpt2")}

@@ -13,7 +13,7 @@ import torch
 
 from bertkit.errors import CheckpointError, UsageError, WriteError
 from bertkit.files import sha256_of
-from bertkit.training.checkpoint import MANIFEST, OPTIMIZER, STATE, WEIGHTS, Checkpoints, Snapshot
+from bertkit.train import MANIFEST, OPTIMIZER, STATE, WEIGHTS, Checkpoints, Snapshot
 from snapshots import same, snapshot
 
 

@@ -9,14 +9,19 @@ import rjieba
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertkit.corpus.preparing.encode import DocumentEncoder, slices
-from bertkit.text import chunks
-from bertkit.text.chinese import HAN, han_word_starts
-from bertkit.text.chunks import ChunkTable, cuts_as_bert_does
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.text.train import train, train_wordpiece
+from bertkit.corpus import DocumentEncoder, slices
+from bertkit.families import vocabulary
+from bertkit.text import (
+    HAN,
+    ChunkTable,
+    Tokenizer,
+    chunks,
+    cuts_as_bert_does,
+    draw_sample,
+    han_word_starts,
+    train_wordpiece,
+)
+from bertkit.text.train import train
 
 ODD = "ÉÅßΣςİŉǅﬁ①½؛،؟۔।፡᠆‐–—―‘’“”…‹›※⁂〜・「」『』【】《》、。！，：；？～￥　\u0301\u200d\u200c\U0001f468丽𠀀豈가각าंক"
 TEXT = st.text(
@@ -89,13 +94,13 @@ def test_tokenizers_of_another_build_are_not_cut(bert: Tokenizer):
 
 @given(st.text(st.sampled_from("ab \x1d\n\x1e中"), max_size=200), st.integers(1, 9))
 def test_slices_are_the_text(text: str, size: int):
-    from bertkit.corpus.preparing import encode
+    from bertkit.corpus import digest
 
-    before, encode.SLICE = encode.SLICE, size
+    before, digest.SLICE = digest.SLICE, size
     try:
         pieces = list(slices(text))
     finally:
-        encode.SLICE = before
+        digest.SLICE = before
     assert "".join(pieces) == text
     assert all(len(piece) <= size for piece in pieces)
 
@@ -155,15 +160,13 @@ def test_chinese_left_together_has_no_words_of_a_segmenter(bert: Tokenizer):
 @pytest.mark.parametrize("size", [12, 20, 64])
 def test_where_a_slice_ends_changes_nothing(english: list[str], monkeypatch, size: int):
     sample = draw_sample(english[:800])
-    tokenizers = [
-        train(sample, VocabularyRecipe(family, vocab_size=700)).tokenizer for family in ("bert", "gpt2", "albert")
-    ]
+    tokenizers = [train(sample, vocabulary(family, vocab_size=700)).tokenizer for family in ("bert", "gpt2", "albert")]
     text = "One two three.\x1eFour five six.\nSeven eight nine ten eleven twelve\x1dThirteen.\x1d"
     for each in tokenizers:
         encoder = DocumentEncoder(each, segment_chinese=False)
         whole = encoder.encode(text)
         with monkeypatch.context() as patch:
-            patch.setattr("bertkit.corpus.preparing.encode.SLICE", size)
+            patch.setattr("bertkit.corpus.digest.SLICE", size)
             sliced = encoder.encode(text)
         for name in whole._fields:
             assert getattr(whole, name).tolist() == getattr(sliced, name).tolist(), (each.kind, name)

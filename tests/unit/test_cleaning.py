@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bertkit.corpus.preparing.cleaning import Cleaning, clean
+from bertkit.corpus import Cleaning, clean
 from bertkit.errors import UsageError
 
 EVERYTHING = Cleaning(min_chars=0, max_repetition=1e9, max_copied_lines=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import os
@@ -18,33 +17,54 @@ import torch
 
 from bertkit import device
 from bertkit.cli.compare import compare as compare_command
-from bertkit.cli.pretrain import pretrain as pretrain_command
-from bertkit.corpus.folder import CorpusFolder
-from bertkit.corpus.preparing.prepare import prepare
-from bertkit.corpus.preparing.progress import Progress
+from bertkit.corpus import CorpusFolder, Progress, prepare
 from bertkit.errors import BertkitError, CorpusError, InputError, TrainingError, UsageError, WriteError
-from bertkit.interop.weights import save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import PRESETS, bert_tiny
-from bertkit.report.comparison import write_comparison
-from bertkit.report.standings import bits_per_byte, cells_of, remarks, results, standing
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import PRESETS, bert_tiny, vocabulary
+from bertkit.files import read_sealed, write_sealed
+from bertkit.hub import save_model
+from bertkit.nn import Bert
+from bertkit.objectives import Masking
+from bertkit.report import bits_per_byte, cells_of, remarks, results, standing, write_comparison
+from bertkit.settings import spellings
+from bertkit.text import Tokenizer, draw_sample
 from bertkit.text.train import train
-from bertkit.training.comparing.asked import Asked
-from bertkit.training.comparing.children import do_in_child
-from bertkit.training.comparing.compare import CompareWatcher, Comparison
-from bertkit.training.comparing.contestants import OPTIONS, ablation, contestants_of
-from bertkit.training.comparing.corpora import Corpora, byte_lengths, bytes_per_token
-from bertkit.training.comparing.job import Job, peak_memory
-from bertkit.training.comparing.plan import plan, plan_lines
-from bertkit.training.comparing.tasks import cut, task_of, tasks_of
-from bertkit.training.comparing.trials import entries
-from bertkit.training.comparing.yardstick import held_out
-from bertkit.training.signals import Signals
+from bertkit.train import (
+    Asked,
+    CompareWatcher,
+    Comparing,
+    Comparison,
+    Corpora,
+    FineTuning,
+    Job,
+    Pretraining,
+    Recipe,
+    Signals,
+    ablation,
+    byte_lengths,
+    bytes_per_token,
+    contestants_of,
+    cut,
+    do_in_child,
+    entries,
+    held_out,
+    options,
+    peak_memory,
+    plan_lines,
+    task_of,
+    tasks_of,
+)
+from bertkit.train.comparing.plan import plan
 from corpora import RECIPE, lines_of
 from runs import OF_A_RUN, make_run
+
+
+def masks(recipe: Recipe) -> Masking:
+    (options,) = (each.options for each in recipe.objectives if each.name == "mlm")
+    return options
+
+
+def about_pairs(recipe: Recipe) -> bool:
+    return "nsp" in [each.name for each in recipe.objectives]
 
 
 def asked(models: str = "bert-tiny", **more: Any) -> Asked:
@@ -54,20 +74,17 @@ def asked(models: str = "bert-tiny", **more: Any) -> Asked:
 def test_options_change_the_recipe_as_those_of_pretrain_do():
     (one,) = contestants_of("bert-tiny:mask=word:no-nsp:mask-shares=100/0/0:learning-rate=1e-3:batch=4")
     recipe = asked(one.name).recipe_of(one)
-    assert (recipe.masking.unit, recipe.masking.masked, recipe.masking.random) == ("word", 1.0, 0.0)
-    assert (recipe.nsp, recipe.optimizer.learning_rate, recipe.stages[0].batch) == (False, 1e-3, 4)
+    assert (masks(recipe).unit, masks(recipe).masked, masks(recipe).random) == ("word", 1.0, 0.0)
+    assert (about_pairs(recipe), recipe.optimizer.learning_rate, recipe.stages[0].batch) == (False, 1e-3, 4)
     (static,) = contestants_of("bert-tiny:no-nsp:mask-copies=10:across-documents")
     recipe = asked(static.name).recipe_of(static)
-    assert (recipe.masking.copies, recipe.across_documents) == (10, True)
+    assert (masks(recipe).copies, recipe.across) == (10, True)
     assert asked(one.name, change={"batch": 16}).recipe_of(one).stages[0].batch == 4, "its own option counts"
 
 
 def test_every_option_is_one_of_pretrain_or_of_finetune():
-    of_pretrain = {name.replace("_", "-") for name in inspect.signature(pretrain_command).parameters}
-    assert set(OPTIONS) - of_pretrain == {
-        "post-norm",
-        "lstm",
-    }  # pretrain says --pre-norm/--post-norm; lstm is finetune's
+    assert options().keys() - spellings(Pretraining).keys() == {"lstm"}
+    assert "lstm" in spellings(FineTuning)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +94,8 @@ def test_every_option_is_one_of_pretrain_or_of_finetune():
         ("bert-tiny:no-nps", "Did you mean 'no-nsp'?"),
         ("bert-tiny:no-nsp=1", "It is said as no-nsp"),
         ("bert-tiny:mask", "It is said as mask=VALUE"),
-        ("bert-tiny:batch=many", "batch is 'many'. It is a whole number"),
-        ("bert-tiny:batch=0", "batch is 0"),
+        ("bert-tiny:batch=many", "`batch` is 'many'. It must be a whole number"),
+        ("bert-tiny:batch=0", "`batch` is 0"),
         ("bert-tiny:mask=wrd", "bert-tiny:mask=wrd: masking by 'wrd'. Did you mean 'word'?"),
         ("bert-tiny:no-nsp:no-nsp", "no-nsp is there twice"),
         ("bert-tiny,bert-mini,bert-tiny", "bert-tiny takes part twice"),
@@ -86,13 +103,13 @@ def test_every_option_is_one_of_pretrain_or_of_finetune():
         ("bert-tiny:dropout=0.1,bert-tiny:dropout=0.10", "dropout=0.10 takes part twice, as bert-tiny:dropout=0.1 too"),
         ("bert-tiny:mask-shares=80/10/10:batch=8,bert-tiny:batch=08:mask-shares=80.0/10/10", "takes part twice"),
         ("bert-tiny:left-to-right", "a left-to-right model cannot tell next sentences"),
-        ("roberta-tiny:left-to-right:no-nsp", "Only bert models can be so"),
+        ("roberta-tiny:left-to-right:no-nsp", "It is for bert and gpt and gpt2"),
         ("electra-tiny:mask-shares=100/0/0", "whose generator fills all of it"),
-        ("bert-tiny:generator-size=0.5", "Only ELECTRA has one"),
+        ("bert-tiny:generator-size=0.5", "It is for electra"),
         ("bert-tiny:length=1024", "sequences of 1024 tokens, and the model has 512 positions"),
-        ("bert-tiny:dropout=5", "bert-tiny:dropout=5: dropout is 5. It is a number from 0 to 0.9"),
-        ("bert-tiny:dropout=nan", "dropout is nan"),
-        ("bert-tiny:dropout=-0.1", "dropout is -0.1"),
+        ("bert-tiny:dropout=5", "bert-tiny:dropout=5: `dropout` is 5.0. It must be a number from 0 to 0.9"),
+        ("bert-tiny:dropout=nan", "`dropout` is nan"),
+        ("bert-tiny:dropout=-0.1", "`dropout` is -0.1"),
         ("bert-tiny:recipe=slow", "no recipe is called 'slow'"),
     ],
 )
@@ -121,9 +138,10 @@ def test_the_ablation_is_that_of_the_paper_and_pretrains_four_times_for_five():
     assert [each.title.split(",")[0] for each in five[:2]] == ["full BERT", "no NSP"]
     settings = Asked(inputs=("text",), contestants=tuple(five), steps=5)
     recipes = [settings.recipe_of(each) for each in five]
-    assert [recipe.nsp for recipe in recipes] == [True, False, False, False, True]
-    assert [recipe.left_to_right for recipe in recipes] == [False, False, True, True, False]
-    assert [recipe.masking.masked for recipe in recipes] == [0.8, 0.8, 0.8, 0.8, 1.0]
+    assert [about_pairs(recipe) for recipe in recipes] == [True, False, False, False, True]
+    assert [recipe.causal for recipe in recipes] == [False, False, True, True, False]
+    hidden = [masks(recipe).masked for recipe in recipes if not recipe.causal]
+    assert hidden == [0.8, 0.8, 1.0]
     assert [each.lstm for each in five] == [0, 0, 0, PRESETS["bert-tiny"]().hidden_size, 0]
     assert five[2].run == five[3].run
     assert len(settings.runs) == 4
@@ -131,7 +149,7 @@ def test_the_ablation_is_that_of_the_paper_and_pretrains_four_times_for_five():
 
 @pytest.mark.parametrize("model", ["albert-tiny", "bert-mini:no-nsp"])
 def test_an_ablation_of_another_family_or_with_options_is_refused(model: str):
-    with pytest.raises(UsageError, match=f"an ablation of {model}. It is BERT's: --model bert-mini"):
+    with pytest.raises(UsageError, match=f"an ablation of {model}. It is BERT's: `model=bert-mini"):
         ablation(model)
 
 
@@ -168,7 +186,7 @@ def test_tasks_are_named_by_their_folder_or_by_the_user(tmp_path: Path):
         (f"classify:{tmp_path}/reviews.csv:txt=a", "Did you mean 'text'?"),
         (f"classify:{tmp_path}/reviews.csv:delimiter=colons", "the delimiter is 'colons'"),
         (f"classify:{tmp_path}/reviews.csv:first-ending=1", "It is for choice"),
-        (f"choice:{tmp_path}/reviews.csv:first-ending=2", "can be 0 or 1"),
+        (f"choice:{tmp_path}/reviews.csv:first-ending=2", "from 0 to 1"),
     ):
         with pytest.raises((UsageError, InputError)) as refused:
             task_of(text)
@@ -202,7 +220,7 @@ def test_tokens_of_all_kinds_stand_for_the_same_bytes(english: list[str]):
     for family in ("bert", "roberta", "albert", "gpt", "gpt2"):
         lowercase = False if family in ("bert", "albert") else None
         sample = draw_sample([*english[:400], *[text] * 20], hold_out=False)
-        tokenizer = train(sample, VocabularyRecipe(family, vocab_size=1500, lowercase=lowercase)).tokenizer
+        tokenizer = train(sample, vocabulary(family, vocab_size=1500, lowercase=lowercase)).tokenizer
         ids = tokenizer.encode(text).ids
         accent = family == "gpt"  # which folds it away, and its byte with it
         assert byte_lengths(tokenizer)[ids].sum() == wanted - accent, family
@@ -225,7 +243,7 @@ def test_the_yardstick_is_the_cost_of_hidden_words_for_each_byte(corpus: CorpusF
     assert found["bits_per_byte"] == pytest.approx(math.log2(config.vocab_size) * tokens / size, rel=1e-4)
     assert size / tokens == pytest.approx(bytes_per_token(corpus), rel=0.1)
     assert found["asked_for"] == "hidden words"
-    one_way = Bert(bert_tiny(vocab_size=corpus.tokenizer.vocab_size, is_decoder=True), nsp=False)
+    one_way = Bert(bert_tiny(vocab_size=corpus.tokenizer.vocab_size, causal=True), nsp=False)
     save_model(tmp_path / "left" / "model", one_way, corpus.tokenizer, provenance={})
     every = held_out(tmp_path / "left", corpus, length=64, device=torch.device("cpu"))
     assert every["asked_for"] == "every next token"
@@ -277,16 +295,16 @@ def test_text_that_was_touched_is_told_with_a_way_out_that_there_is(
     corpora.make(Progress())
     os.utime(text, (1, 1))
     with pytest.raises(
-        WriteError, match=r"other text or with other settings: .* touched .* Choose another --out"
+        WriteError, match=r"other text or with other settings: .* touched .* Choose another `out`"
     ) as told:
         corpora.make(Progress())
-    assert "--overwrite" not in str(told.value)
+    assert "`overwrite=True`" not in str(told.value)
 
 
 def test_a_tokenizer_that_no_contestant_reads_is_told(corpus: CorpusFolder, tmp_path: Path, english: list[str]):
     sample = draw_sample(english[:200], hold_out=False)
     (tmp_path / "other").mkdir()
-    train(sample, VocabularyRecipe("roberta", vocab_size=500)).tokenizer.save(tmp_path / "other")
+    train(sample, vocabulary("roberta", vocab_size=500)).tokenizer.save(tmp_path / "other")
     folders = (str(corpus.path / "tokenizer"), str(tmp_path / "other"))
     said: list[str] = []
     Corpora(asked(inputs=(__file__,), tokenizers=folders), tmp_path / "out", said.append)
@@ -297,26 +315,19 @@ def test_a_tokenizer_that_no_contestant_reads_is_told(corpus: CorpusFolder, tmp_
 
 
 @pytest.mark.parametrize(
-    ("option", "name", "value"),
-    [
-        ("--vocab-size", "vocab_size", 1000),
-        ("--cased", "cased", True),
-        ("--field", "field", "body"),
-        ("--format", "file_format", "csv"),
-        ("--validation", "validation", 0.1),
-    ],
+    ("name", "value"),
+    [("vocab_size", 1000), ("cased", True), ("field", "body"), ("file_format", "csv"), ("validation", 0.1)],
 )
-def test_options_that_would_change_nothing_are_refused(
-    corpus: CorpusFolder, tmp_path: Path, option: str, name: str, value: object
-):
-    def compare(inputs: list[str], **more: Any) -> None:
-        compare_command(inputs, out=tmp_path / "out", models="bert-tiny", steps=5, **more, **{name: value})
+def test_options_that_would_change_nothing_are_refused(corpus: CorpusFolder, tmp_path: Path, name: str, value: object):
+    def compare(*inputs: str, **more: Any) -> None:
+        said = {"out": tmp_path / "out", "models": "bert-tiny", "steps": 5, name: value}
+        compare_command(Comparing.of(inputs=inputs, **said, **more))
 
-    with pytest.raises(UsageError, match=f"{option} with a corpus that is prepared"):
-        compare([str(corpus.path)])
-    if option in ("--vocab-size", "--cased"):
-        with pytest.raises(UsageError, match=r"with --tokenizer\. Leave it out"):
-            compare([__file__], tokenizer=[str(corpus.path / "tokenizer")])
+    with pytest.raises(UsageError, match=f"`{name}` with a corpus that is prepared"):
+        compare(str(corpus.path))
+    if name in ("vocab_size", "cased"):
+        with pytest.raises(UsageError, match=r"with `tokenizer`\. Leave it out"):
+            compare(__file__, tokenizer=[str(corpus.path / "tokenizer")])
     assert not (tmp_path / "out").exists()
 
 
@@ -325,9 +336,10 @@ def test_a_corpus_without_text_to_learn_from_or_to_hold_out_is_refused(
     corpus: CorpusFolder, tmp_path: Path, split: str
 ):
     shutil.copytree(corpus.path, tmp_path / "shards")
-    manifest = json.loads((tmp_path / "shards" / "corpus.json").read_text())
+    manifest = read_sealed(tmp_path / "shards" / "corpus.json", CorpusError)
     manifest["shards"] = [entry for entry in manifest["shards"] if entry["split"] != split]
-    (tmp_path / "shards" / "corpus.json").write_text(json.dumps(manifest))
+    manifest["files"] = {name: sha for name, sha in manifest["files"].items() if not name.startswith(f"{split}-")}
+    write_sealed(tmp_path / "shards" / "corpus.json", manifest)
     settings = asked(inputs=(str(tmp_path / "shards"),))
     with pytest.raises(CorpusError, match=f"has no {split} split. Prepare it again"):
         Comparison(settings, tmp_path / "out", device.choose("cpu", threads=1), CompareWatcher())
@@ -476,6 +488,6 @@ def test_a_pretraining_whose_process_is_killed_or_breaks_is_told_as_that(
     long = {"batch": 8, "of no use": "x" * 2**20}  # more than a pipe holds, and nobody reads it
     job = replace(job, request=replace(job.request, change=long))
     ending = (sys.executable, "-c", what_it_does)
-    monkeypatch.setattr("bertkit.training.comparing.children.COMMAND", ending)
+    monkeypatch.setattr("bertkit.train.comparing.children.COMMAND", ending)
     with Signals() as signals, pytest.raises(TrainingError, match=told):
         do_in_child(job, device.choose("cpu", threads=1), signals)

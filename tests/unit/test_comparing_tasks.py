@@ -11,17 +11,13 @@ import pytest
 
 from bertkit import device
 from bertkit.cli.compare import compare as compare_command
-from bertkit.corpus.folder import CorpusFolder
-from bertkit.corpus.preparing.prepare import prepare
+from bertkit.corpus import CorpusFolder, prepare
 from bertkit.errors import BertkitError, UsageError
-from bertkit.interop.weights import save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import bert_tiny
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.training.comparing.asked import Asked
-from bertkit.training.comparing.compare import CompareWatcher, Comparison
-from bertkit.training.comparing.contestants import contestants_of
-from bertkit.training.comparing.tasks import tasks_of
+from bertkit.families import bert_tiny
+from bertkit.hub import save_model
+from bertkit.nn import Bert
+from bertkit.text import Tokenizer
+from bertkit.train import Asked, CompareWatcher, Comparing, Comparison, contestants_of, tasks_of
 from corpora import RECIPE, lines_of
 from runs import OF_A_RUN, make_run
 
@@ -37,7 +33,7 @@ class Said(CompareWatcher):
     def __init__(self) -> None:
         self.scores: list[tuple[str, int]] = []
 
-    def scored(self, entry: str, task: str, seed: int, metric: str, score: float) -> None:  # noqa: ARG002
+    def scored(self, entry: str, task: str, seed: int, metric: str, score: float) -> None:
         self.scores.append((task, seed))
 
 
@@ -61,7 +57,7 @@ def comparison(corpus: CorpusFolder, place: Path, models: str, *tasks: str, **mo
             continue
         make_run(run, nsp=False)
         (run.parent / f"{run.name}.json").write_text(json.dumps(OF_A_RUN))
-        config = bert_tiny(vocab_size=corpus.tokenizer.vocab_size, is_decoder="left-to-right" in contestant.options)
+        config = bert_tiny(vocab_size=corpus.tokenizer.vocab_size, causal="left-to-right" in contestant.options)
         save_model(run / "model", Bert(config, nsp=False), corpus.tokenizer, provenance={})
     return Comparison(asked, out, device.choose("cpu", threads=1), said), said
 
@@ -116,16 +112,18 @@ def test_a_task_without_scores_is_in_the_row_and_the_command_fails(
         BertkitError, match="1 of 2 could not be fine-tuned for all tasks; bert-tiny:length=64:no-nsp, toy: "
     ):
         compare_command(
-            [str(corpus.path)],
-            out=tmp_path / "out",
-            models=models,
-            task=[task],
-            steps=5,
-            seeds=1,
-            epochs=1,
-            max_length=16,
-            device="cpu",
-            threads=1,
+            Comparing.of(
+                inputs=[str(corpus.path)],
+                out=tmp_path / "out",
+                models=models,
+                task=[task],
+                steps=5,
+                seeds=1,
+                epochs=1,
+                max_length=16,
+                device="cpu",
+                threads=1,
+            )
         )
     there, failed = map(json.loads, capsys.readouterr().out.splitlines())
     assert (there["held_out_length"], failed["held_out_length"]) == (128, 64)
@@ -149,7 +147,7 @@ def test_one_whose_process_breaks_is_left_out_and_the_others_are_compared(
 ):
     comparing, _ = comparison(corpus, tmp_path, "bert-tiny,bert-tiny:no-nsp")
     (tmp_path / "out" / "runs" / "bert-tiny.no-nsp.json").unlink()
-    monkeypatch.setattr("bertkit.training.comparing.children.COMMAND", (sys.executable, "-c", "1 / 0"))
+    monkeypatch.setattr("bertkit.train.comparing.children.COMMAND", (sys.executable, "-c", "1 / 0"))
     there, broken = comparing.run()["contestants"]
     assert "problem" not in there
     assert broken["problem"] == "its process ended with 1, for a reason that it printed above"

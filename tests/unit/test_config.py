@@ -5,11 +5,9 @@ import json
 import pytest
 from transformers import BertConfig as TheirConfig
 
-from bertkit.config import BertConfig
 from bertkit.errors import ConfigError, nearest
-from bertkit.interop.families import FAMILIES
-from bertkit.interop.huggingface import config_from_huggingface, config_to_huggingface
-from bertkit.model.presets import bert_large
+from bertkit.families import BertConfig, bert_large, tables
+from bertkit.hub import config_from_huggingface, config_to_huggingface
 
 
 def test_json_there_and_back():
@@ -81,7 +79,7 @@ def test_keys_of_published_checkpoints_that_mean_nothing_are_passed_over():
         ({"model_type": "t5"}, "model_type is 't5'.*another family"),
         ({"hidden_size": 768}, "no model_type"),
         ({"model_type": "bert", "hiden_size": 3}, "unknown key 'hiden_size'.*Did you mean 'hidden_size'"),
-        ({"model_type": "bert", "my_setting": 3}, "unknown key 'my_setting'.*--ignore-config-key my_setting"),
+        ({"model_type": "bert", "my_setting": 3}, "unknown key 'my_setting'.*`ignore_config_key=my_setting`"),
         ({"model_type": "bert", "position_embedding_type": "relative_key"}, "only 'absolute' is supported"),
         ({"model_type": "bert", "add_cross_attention": True}, "add_cross_attention is True"),
         ({"model_type": "bert", "hidden_size": 770}, "config.json: hidden_size 770 cannot be divided"),
@@ -120,7 +118,7 @@ def test_without_a_type_the_class_must_be_berts():
 @pytest.mark.parametrize(
     ("model_type", "named"),
     [
-        *((family.model_type, f"{family.class_prefix}ForSequenceClassification") for family in FAMILIES),
+        *((family.model_type, f"{family.class_prefix}ForSequenceClassification") for _, family in tables()),
         ("bert", "MyBertForNames"),
         ("roberta", "XLMRobertaModel"),
         ("bert", "BertGenerationEncoder"),

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertkit.model.crf import NO_TAG, Crf
+from bertkit.nn import NO_TAG, Crf
 
 
 def drawn_crf(tags: int, seed: int) -> Crf:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bertkit.errors import InputError, UsageError
-from bertkit.tasks.data.rows import Table
+from bertkit.tables import Table
 
 
 def write(folder: Path, content: str) -> str:
@@ -32,7 +32,7 @@ def test_a_delimiter_that_every_line_has_beside_commas_is_not_passed_over(
 ):
     for content in ("\n".join(lines), "\ufeff" + "\r\n".join(lines) + "\r\n"):
         with pytest.raises(
-            InputError, match=rf"Perhaps these .*--delimiter {name}\. If it is commas: --delimiter comma"
+            InputError, match=rf"Perhaps these .*`delimiter={name}`\. If it is commas: `delimiter=comma`"
         ):
             Table(write(tmp_path, content), columns=columns)
     if columns is None:

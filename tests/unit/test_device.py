@@ -116,7 +116,7 @@ def test_a_device_that_is_not_there_is_named():
 
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU, so asking for one is right")
-    with pytest.raises(UsageError, match=r"cuda was asked for.*--device auto"):
+    with pytest.raises(UsageError, match=r"cuda was asked for.*`device` auto"):
         device.choose("cuda")
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from bertkit.model.layers import Dropout
+from bertkit.nn import Dropout
 
 COUNT = 200_000
 

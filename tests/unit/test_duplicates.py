@@ -10,10 +10,19 @@ from functools import cache
 import numpy as np
 import pytest
 
-from bertkit.corpus.preparing import duplicates
-from bertkit.corpus.preparing.choose import Choice, choose
-from bertkit.corpus.preparing.documents import KEPT, REASONS, Documents
-from bertkit.corpus.preparing.fingerprints import SHINGLE, agreement, line_hash, signatures, text_hash
+from bertkit.corpus import (
+    KEPT,
+    REASONS,
+    SHINGLE,
+    Documents,
+    agreement,
+    choose,
+    choosing,
+    line_hash,
+    signatures,
+    text_hash,
+)
+from bertkit.corpus.choosing import Choice
 
 DUPLICATE, NEAR = REASONS.index("duplicate"), REASONS.index("near duplicate")
 
@@ -100,7 +109,7 @@ def test_the_work_done_in_rounds_gives_the_same(english: list[str], monkeypatch)
     texts = [*english[:300], *english[100:200]]
     texts += [f"{text} and more of it, to be sure of that" for text in english[:50]]
     whole = fates(texts, near=0.8, boilerplate=3)
-    monkeypatch.setattr(duplicates, "AT_ONCE", 60)
+    monkeypatch.setattr(choosing, "AT_ONCE", 60)
     rounds = fates(texts, near=0.8, boilerplate=3)
     assert (whole.status == rounds.status).all()
     assert (whole.boilerplate == rounds.boilerplate).all()

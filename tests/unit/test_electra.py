@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import transformers
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bertkit
 from bertkit import device
 from bertkit.cli.training_display import TrainingDisplay
-from bertkit.corpus.folder import CorpusFolder
-from bertkit.corpus.sampling.order import Choice
+from bertkit.corpus import CorpusFolder
+from bertkit.corpus.keyed import Choice
 from bertkit.errors import UsageError
-from bertkit.model.electra import SHARED, Electra
-from bertkit.model.presets import PRESETS, electra_generator
-from bertkit.objectives.masking import Masking
-from bertkit.objectives.mlm import masked_word_term, masked_words_with_guesses, sampled
-from bertkit.objectives.pretraining import Batch, PretrainingData
-from bertkit.objectives.rtd import WEIGHT, draws, electra_terms
-from bertkit.training.loop import Learner
-from bertkit.training.pretrain import pretrain
-from bertkit.training.request import Request, make_recipe
-from bertkit.training.watcher import Watcher
+from bertkit.families import PRESETS, SHARED, Electra, electra_generator
+from bertkit.objectives import (
+    WEIGHT,
+    Batch,
+    Masking,
+    PretrainingData,
+    ReplacedTokens,
+    Term,
+    Together,
+    masked_word_term,
+    masked_words_with_guesses,
+    sampled,
+)
+from bertkit.train import Learner, Request, Watcher, make_recipe
+from bertkit.train.pretrain import pretrain
 
 STILL = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
@@ -38,10 +44,18 @@ def model(shards: Path) -> Electra:
     return Electra(config, generator_size=0.5)
 
 
+def data_of(shards: Path, *, packed: bool = True) -> PretrainingData:
+    corpus = CorpusFolder(shards)
+    asked = ReplacedTokens(corpus.tokenizer, Masking(masked=0.85, random=0.0))
+    return PretrainingData(corpus, objectives=Together([asked]), seed=0, packed=packed)
+
+
 def batch_of(shards: Path, *, packed: bool = True, count: int = 6) -> Batch:
-    masking = Masking(masked=0.85, random=0.0)
-    data = PretrainingData(CorpusFolder(shards), masking=masking, nsp=False, replaced=True, seed=0, packed=packed)
-    return data.batch([Choice(0, number) for number in range(count)], 48)
+    return data_of(shards, packed=packed).batch([Choice(0, number) for number in range(count)], 48)
+
+
+def terms_of(model: Electra, shards: Path, batch: Batch) -> dict[str, Term]:
+    return data_of(shards).objectives.terms(model, batch)
 
 
 def test_words_are_sampled_as_often_as_they_are_likely():
@@ -66,14 +80,14 @@ def test_what_has_no_weight_is_never_sampled(words, seed):
 
 def test_sampling_leaves_the_loss_and_its_gradients_as_they_are(model, shards):
     batch = batch_of(shards)
-    generator = model.generator
+    generator, hidden = model.generator, batch.part("rtd")
     found = []
     for way in (
-        lambda x: masked_word_term(generator, x, batch.labels),
-        lambda x: masked_words_with_guesses(generator, x, batch.labels, draws(batch))[0],
+        lambda x: masked_word_term(generator, x, hidden.answers),
+        lambda x: masked_words_with_guesses(generator, x, hidden.answers, hidden.chances)[0],
     ):
         generator.zero_grad()
-        term = way(batch.through(generator.encoder, batch.hidden))
+        term = way(generator.encoder.read(batch, hidden.places))
         term.total.backward()
         gradients = [parameter.grad.clone() for parameter in generator.parameters() if parameter.grad is not None]
         found.append((term.total.item(), gradients))
@@ -84,7 +98,7 @@ def test_sampling_leaves_the_loss_and_its_gradients_as_they_are(model, shards):
 def test_the_discriminators_loss_moves_nothing_of_the_generators_own(model, shards):
     """No gradient passes through the sampling; the embeddings are both's."""
     model.train()
-    terms = electra_terms(model, batch_of(shards))
+    terms = terms_of(model, shards, batch_of(shards))
     terms["rtd"].total.backward()
     for name, parameter in model.generator.named_parameters():
         shared = name.startswith(tuple(f"encoder.embeddings.{part}." for part in SHARED))
@@ -97,14 +111,14 @@ def test_it_is_asked_of_every_token_and_right_guesses_are_no_replacements(model,
     model.eval()
     seen: list[torch.Tensor] = []
     model.discriminator.encoder.embeddings.word.register_forward_hook(lambda _, given, __: seen.append(given[0]))
-    terms = electra_terms(model, batch)
+    terms, hidden = terms_of(model, shards, batch), batch.part("rtd")
     original = batch.ids.clone()
-    original[batch.hidden] = batch.labels
+    original[hidden.places] = hidden.answers
     read = seen[-1]  # the discriminator comes second
     places = torch.ones(len(original), dtype=torch.bool)
-    places[batch.hidden] = False
+    places[hidden.places] = False
     assert torch.equal(read[places], original[places])  # what was not hidden is as it was
-    assert CorpusFolder(shards).tokenizer.mask_id not in read[batch.hidden].tolist()
+    assert CorpusFolder(shards).tokenizer.mask_id not in read[hidden.places].tolist()
     with torch.no_grad():
         x = model.discriminator.encoder.packed(read, batch.runs, batch.segments).last
         scores = model.discriminator.replaced_scores(x)
@@ -117,21 +131,43 @@ def test_it_is_asked_of_every_token_and_right_guesses_are_no_replacements(model,
 def test_padding_is_not_asked_for(model, shards):
     model.eval()
     with torch.no_grad():
-        terms = electra_terms(model, batch_of(shards, packed=False))
+        terms = terms_of(model, shards, batch_of(shards, packed=False))
     assert terms["rtd"].count == batch_of(shards).tokens
 
 
 def test_the_losses_are_weighted_as_published(model, shards):
     batch = batch_of(shards)
     model.eval()
-    loss, sums = Learner(model, electra_terms)(batch, batch.counts)
+    loss, sums = Learner(model, data_of(shards).objectives.terms)(batch, batch.counts)
     expected = sums["mlm_loss"] / batch.counts["mlm"] + 50 * sums["rtd_loss"] / batch.counts["rtd"]
     torch.testing.assert_close(loss.detach(), expected)
 
 
-def test_a_batch_is_always_filled_in_the_same_way(model, shards):
-    assert torch.equal(draws(batch_of(shards)), draws(batch_of(shards)))
-    assert not torch.equal(draws(batch_of(shards))[:5], draws(batch_of(shards, count=5))[:5])
+@settings(max_examples=20, deadline=None)
+@given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=5), packed=st.booleans())
+def test_a_sample_is_always_filled_in_the_same_way_whatever_it_is_cut_together_with(shards, sizes, packed):
+    """For each sample by its words: the same places, and the same chances at them."""
+    data = data_of(shards, packed=packed)
+    choices = [Choice(0, number) for number in range(sum(sizes))]
+
+    def chances(batches: list[Batch]) -> dict[tuple[int, ...], list[float]]:
+        found = {}
+        for batch in batches:
+            ids, asked = batch.ids.flatten().clone(), batch.part("rtd")
+            ids[asked.places] = asked.answers
+            for first, length in zip(batch.firsts.tolist(), batch.lengths.tolist(), strict=True):
+                inside = (asked.places >= first) & (asked.places < first + length)
+                found[tuple(ids[first : first + length].tolist())] = asked.chances[inside].tolist()
+        return found
+
+    ends = list(accumulate(sizes))
+    parts = [data.batch(choices[end - size : end], 48) for size, end in zip(sizes, ends, strict=True)]
+    whole = chances([data.batch(choices, 48)])
+    assert chances(parts) == whole
+    assert len(whole) == len(choices)
+    drawn = [chance for each in whole.values() for chance in each]
+    assert len({*drawn}) == len(drawn)
+    assert all(0 <= chance < 1 for chance in drawn)
 
 
 def test_a_run_keeps_both_networks_and_each_opens_in_transformers(shards, tmp_path, capsys):
@@ -171,7 +207,7 @@ def test_a_run_keeps_both_networks_and_each_opens_in_transformers(shards, tmp_pa
         ("electra-tiny", 2.0, "a generator of 2 times the width of its discriminator"),
         ("electra-tiny", 0.0, "a generator of 0 times"),
         ("bert-tiny", 0.5, "a generator for a bert model"),
-        ("albert-tiny", 0.5, "a generator for a albert model"),
+        ("albert-tiny", 0.5, "a generator for an albert model"),
     ],
 )
 def test_a_generator_that_cannot_be_is_refused(name, size, message, shards, tmp_path):
@@ -201,7 +237,7 @@ def test_a_generator_of_another_width_than_asked_for_is_told(shards, tmp_path):
 def test_the_generator_of_each_size_is_as_wide_as_published(shards):
     def width(name: str, **change: float) -> int:
         recipe = make_recipe(Request(shards=shards, model=name, steps=1, change=change))
-        return electra_generator(PRESETS[name](), recipe.generator_size).hidden_size
+        return electra_generator(PRESETS[name](), recipe.built_with["generator_size"]).hidden_size
 
     assert [width(f"electra-{size}") for size in ("small", "base", "large")] == [64, 256, 256]
     assert width("electra-base", generator_size=0.25) == 192

@@ -18,25 +18,30 @@ from scipy.stats import pearsonr, spearmanr
 
 import bertkit
 from bertkit.errors import ConfigError, InputError, MemoryLimitError, ModelFolderError, UsageError
-from bertkit.inference.encoder import load_encoder
-from bertkit.inference.scoring import Scorer
-from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned, HeadShape
-from bertkit.model.presets import bert_tiny
-from bertkit.tasks.baselines import baselines
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.data.text_pairs import PairExample
-from bertkit.tasks.embed import SCALE, Embed
-from bertkit.tasks.pair_scores import row_cosines, search, search_scores, similarity_scores
-from bertkit.tasks.task import Reading
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.training.examples import FinetuneRequest
-from bertkit.training.findings import findings, interval
-from bertkit.training.fit import Epoch, FitSettings, Fitted, fit
-from bertkit.training.fit_job import new_model
-from bertkit.training.transfer import Transfer
+from bertkit.families import bert_tiny
+from bertkit.hub import ModelFolder, load_fine_tuned, save_fine_tuned
+from bertkit.infer import Scorer, load_encoder
+from bertkit.nn import Bert, FineTuned, HeadShape
+from bertkit.tables import PairExample, Reading
+from bertkit.tasks import (
+    SCALE,
+    Classify,
+    Embed,
+    batch_of,
+    examples_in,
+    facts_of,
+    row_cosines,
+    search,
+    search_scores,
+    similarity_scores,
+    task_from,
+)
+from bertkit.text import Tokenizer
+from bertkit.train import Epoch, FinetuneRequest, FitSettings, Fitted, Transfer, interval
+from bertkit.train.findings import findings
+from bertkit.train.fit import fit
+from bertkit.train.fit_job import new_model
+from fitting import begun, term_of
 
 Scored = Embed(max_length=64, scores=(0.0, 5.0), by_score=True)
 Together = Embed(max_length=64)
@@ -50,7 +55,7 @@ def small(tokenizer: Tokenizer) -> FineTuned:
         attention_probs_dropout_prob=0.0,
         initializer_range=0.1,
     )
-    return FineTuned(Bert(config, pooler=False, mlm=False, nsp=False), Together.shape).eval()
+    return FineTuned(Bert(config, pooler=False, mlm=False, nsp=False), Together.head.shape).eval()
 
 
 def vectors(model: FineTuned, tokenizer: Tokenizer, texts: list[str]) -> list[np.ndarray]:
@@ -58,14 +63,14 @@ def vectors(model: FineTuned, tokenizer: Tokenizer, texts: list[str]) -> list[np
     found = []
     for ids in tokenizer.encode_ids(texts):
         with torch.no_grad():
-            mean = model.bert.encoder(torch.tensor([ids])).last[0].mean(0).double().numpy()
+            mean = model.network.encoder(torch.tensor([ids])).last[0].mean(0).double().numpy()
         found.append(mean / np.linalg.norm(mean))
     return found
 
 
 def loss_of(task: Embed, model: FineTuned, tokenizer: Tokenizer, examples: list[PairExample], *, packed: bool) -> float:
-    units = [unit for its in task.encode(examples, tokenizer) for unit in task.units(its)]
-    term = task.term(model, task.batch(units, packed=packed, pad_id=tokenizer.pad_id))
+    units = task.encode(examples, tokenizer).to_learn()
+    term = term_of(task, model, batch_of(task, units, packed=packed, pad_id=tokenizer.pad_id))
     assert term.count == len(examples)
     return float(term.total.detach()) / term.count
 
@@ -126,8 +131,8 @@ def test_a_batch_with_nothing_to_compare_has_no_loss_and_no_gradient(english: li
     model = small(tokenizer)
     one = pairs_of(english, 1)
     for task, examples in ((Together, one), (Scored, [one[0]._replace(right=1.0)] * 3)):
-        units = [unit for its in task.encode(examples, tokenizer) for unit in task.units(its)]
-        total = task.term(model, task.batch(units, packed=True, pad_id=0)).total
+        units = task.encode(examples, tokenizer).to_learn()
+        total = term_of(task, model, batch_of(task, units, packed=True, pad_id=0)).total
         total.backward()
         assert float(total.detach()) == 0
     assert all(p.grad is None or not p.grad.abs().max() for p in model.parameters())
@@ -139,7 +144,7 @@ def test_packed_and_padded_vectors_are_the_mean_over_all_tokens(english: list[st
     units = Together.encode(examples, tokenizer)
     plain = np.array(vectors(model, tokenizer, [text for each in examples for text in (each.text, each.pair)]))
     for packed in (True, False):
-        batch = Together.batch(units, packed=packed, pad_id=tokenizer.pad_id)
+        batch = batch_of(Together, units, packed=packed, pad_id=tokenizer.pad_id)
         found = torch.nn.functional.normalize(model(batch).detach(), dim=1).numpy()
         order = np.stack([batch.targets["first"].numpy(), batch.targets["second"].numpy()], 1).ravel()
         np.testing.assert_allclose(found[order], plain, atol=1e-5)
@@ -153,14 +158,14 @@ def test_what_belongs_together_is_learned(tokenizer: Tokenizer):
     examples = [
         PairExample(str(n), f"{TOPICS[n % 8]} the {n}", f"{TOPICS[(n + 1) % 8]} a {n * 7 % 50}") for n in range(32)
     ]
-    task = Embed.for_examples(examples, max_length=16).measured_on(examples)
+    task = begun(Embed, examples, max_length=16).meet(examples).task
     model = small(tokenizer)
     scorer = Scorer(model, task, tokenizer)
-    units = [unit for its in task.encode(examples, tokenizer) for unit in task.units(its)]
+    units = task.encode(examples, tokenizer).to_learn()
     before = task.metrics(examples, scorer.answer(examples))
     fitted = fit(model, task, units, lambda: task.metrics(examples, scorer.answer(examples)), QUICK, seed=0, pad_id=0)
     after = fitted.best.metrics
-    assert task.main_metric == "mean_reciprocal_rank"
+    assert task.measure.main == "mean_reciprocal_rank"
     assert after["mean_reciprocal_rank"] > before["mean_reciprocal_rank"] + 0.2
 
 
@@ -173,10 +178,10 @@ def test_an_order_is_learned_by_every_way_of_transfer(tokenizer: Tokenizer, tran
         PairExample(str(n), f"{TOPICS[n % 8]} one", f"{TOPICS[(n // 8) % 8]} two", 5.0 * (n % 8 == n // 8))
         for n in range(64)
     ]
-    task = Embed.for_examples(examples, max_length=16)
+    task = begun(Embed, examples, max_length=16)
     model = small(tokenizer)
     scorer = Scorer(model, task, tokenizer)
-    units = [unit for its in task.encode(examples, tokenizer) for unit in task.units(its)]
+    units = task.encode(examples, tokenizer).to_learn()
     start = task.metrics(examples, scorer.answer(examples))["pearson"]
     how = FitSettings(epochs=4, batch=16, learning_rate=1e-3, transfer=transfer)
     measured: list[float] = []
@@ -198,7 +203,7 @@ def test_what_cannot_learn_is_refused(english: list[str], tokenizer: Tokenizer):
 
     with pytest.raises(UsageError, match="nothing is left to learn"):
         fitted(transfer=Transfer(frozen=True))
-    with pytest.raises(UsageError, match="give --batch 2 or more"):
+    with pytest.raises(UsageError, match="give `batch=2` or more"):
         fitted(batch=1)
     with pytest.raises(ConfigError, match="sentence vectors from a mix of layers"):
         HeadShape(reads="mean", outputs=0, mix=True)
@@ -210,7 +215,7 @@ def test_a_batch_is_one_pass_and_is_not_cut_when_memory_ends(
     english: list[str], tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ):
     model, units = small(tokenizer), Together.encode(pairs_of(english, 8), tokenizer)
-    monkeypatch.setattr("bertkit.training.fit.TOKENS_AT_ONCE", 16)
+    monkeypatch.setattr("bertkit.train.fit.TOKENS_AT_ONCE", 16)
     seen: list[int] = []
     term = Embed.term
 
@@ -222,7 +227,7 @@ def test_a_batch_is_one_pass_and_is_not_cut_when_memory_ends(
 
     monkeypatch.setattr(Embed, "term", watched)
     how = FitSettings(epochs=2, batch=4)
-    with pytest.raises(MemoryLimitError, match=r"a batch of 4 examples, [\d,]+ tokens.*give a smaller --batch"):
+    with pytest.raises(MemoryLimitError, match=r"a batch of 4 examples\. .*give a smaller `batch`"):
         fit(model, Together, units, lambda: {"mean_reciprocal_rank": 0.0}, how, seed=0, pad_id=0)
     assert seen == [4, 4, 4]
 
@@ -279,17 +284,17 @@ def test_the_interval_holds_the_score_and_the_mistakes_are_the_worst(
     examples = pairs_of(english, 40)
     if scored:
         examples = [each._replace(right=float(n % 6)) for n, each in enumerate(examples)]
-    task = Embed.for_examples(examples, max_length=32).measured_on(examples)
+    task = begun(Embed, examples, max_length=32).meet(examples).task
     answers = Scorer(model, task, tokenizer).answer(examples)
     metrics = task.metrics(examples, answers)
-    score = metrics[task.main_metric]
-    sums = np.array(task.tallies(examples, answers)).sum(0)
-    assert task.from_tallies(sums.tolist()) == pytest.approx(score, abs=1e-5)
+    score = metrics[task.measure.main]
+    sums = np.array(list(task.measure.sums(examples, answers))).sum(0)
+    assert task.measure.value(sums.tolist()) == pytest.approx(score, abs=1e-5)
     low, high = interval(task, examples, answers)
     assert low < score < high
     facts = findings(
         "m", task, examples, examples, answers, Fitted([], Epoch(1, 1.0, metrics)),
-        seeds=[score], settings=FitSettings(), notes=[], before={task.main_metric: 0.1},
+        seeds=[score], settings=FitSettings(), notes=[], before={task.measure.main: 0.1},
     )  # fmt: skip
     assert facts.baselines.keys() == {"the vectors before training", "bag of words"}
     assert facts.baselines["bag of words"].keys() == metrics.keys()
@@ -298,15 +303,16 @@ def test_the_interval_holds_the_score_and_the_mistakes_are_the_worst(
         assert len(facts.mistakes) == 20
         assert facts.mistakes[0].said.startswith("cosine ")
     else:
-        ranks = task.searched(examples, answers).ranks
+        ranks = np.array([1 / first for first, _ in task.measure.sums(examples, answers)]).round().astype(int)
         assert len(facts.mistakes) == min(20, int((ranks > 1).sum()))
         assert f"as number {ranks.max():,})" in facts.mistakes[0].said
         assert any("try --batch 64" in line for line in facts.advice)
 
 
-def test_a_bag_of_words_finds_texts_with_the_same_words(english: list[str]):
+def test_a_bag_of_words_finds_texts_with_the_same_words(english: list[str], tokenizer: Tokenizer):
     examples = [PairExample(str(n), line, f"{line} indeed") for n, line in enumerate(sorted(set(english))[:30])]
-    (found,) = baselines(Together, examples, examples).values()
+    answers = Scorer(small(tokenizer), Together, tokenizer).answer(examples)
+    (found,) = Together.findings(examples, answers, examples).baselines.values()
     assert found["accuracy_at_1"] > 0.9
 
 
@@ -346,7 +352,7 @@ def test_another_task_goes_on_from_sentence_vectors(saved: Path, tokenizer: Toke
     assert (encoder.default_pooling, encoder.default_normalize) == ("mean", True)
     request = FinetuneRequest(task="classify", train="", start="")
     model = new_model(ModelFolder(saved), Classify(classes=("a", "b")), request, seed=0)
-    assert model.bert.pooler is not None
+    assert model.network.pooler is not None
 
 
 def test_an_encoder_uses_its_pooling_and_length_without_being_told(saved: Path, tokenizer: Tokenizer):
@@ -401,7 +407,7 @@ def test_cosines_of_a_raw_model_are_warned_of_once(tiny_folder: Path):
 @pytest.mark.parametrize(
     ("content", "names", "told"),
     [
-        ("text,label\na b,1\n", {}, r"no column is plainly the pair. Name it with --pair"),
+        ("text,label\na b,1\n", {}, r"no column is plainly the pair. Name it with `pair_column`"),
         (
             "text1,text2\na b,c d\n",
             {"pair": "text3"},
@@ -409,7 +415,7 @@ def test_cosines_of_a_raw_model_are_warned_of_once(tiny_folder: Path):
         ),
         ("text1,text2\na b,c d\ne f,\n", {}, r"line 3: 'text2' is empty"),
         ("text1,text2,score\na,b,1\nc,d,nan\n", {}, r"line 3: the score, 'score', is 'nan', not a number"),
-        ("premise,hypothesis,label\na,b,neutral\n", {}, r"line 2: .*is 'neutral', not a number.*--score none"),
+        ("premise,hypothesis,label\na,b,neutral\n", {}, r"line 2: .*is 'neutral', not a number.*`score_column=none`"),
         ("text1,text2,negative\na,b,\n", {}, r"line 2: 'negative' is empty"),
         ("text1,text2\na,b\n", {"endings": "x"}, r"a column for the endings is named, and the task has none"),
     ],
@@ -417,14 +423,14 @@ def test_cosines_of_a_raw_model_are_warned_of_once(tiny_folder: Path):
 def test_bad_files_are_explained(tmp_path: Path, content: str, names: dict[str, str], told: str):
     (tmp_path / "pairs.csv").write_text(content)
     with pytest.raises((InputError, UsageError), match=told):
-        list(Embed.read(str(tmp_path / "pairs.csv"), Reading(names=names), []))
+        list(examples_in(Embed, str(tmp_path / "pairs.csv"), Reading(names=names), []))
 
 
 def test_columns_are_found_by_name_by_content_or_not_taken(tmp_path: Path):
     def read(content: str, **reading: Any) -> tuple[list[PairExample], str]:
         (tmp_path / "pairs.tsv").write_text(content)
         notes: list[str] = []
-        return list(Embed.read(str(tmp_path / "pairs.tsv"), Reading(**reading), notes)), " ".join(notes)
+        return list(examples_in(Embed, str(tmp_path / "pairs.tsv"), Reading(**reading), notes)), " ".join(notes)
 
     found, said = read("question\tanswer\nwhy?\tso\n")
     assert (found[0].text, found[0].pair, found[0].right) == ("why?", "so", None)
@@ -445,20 +451,22 @@ def test_columns_are_found_by_name_by_content_or_not_taken(tmp_path: Path):
 def test_scores_decide_what_is_learned_and_what_is_measured():
     scored = [PairExample("1", "a", "b", 2.0), PairExample("2", "c", "d", 4.0)]
     together = [each._replace(right=None) for each in scored]
-    task = Embed.for_examples(scored)
+    task = begun(Embed, scored)
     assert task.scores == (2.0, 4.0)
-    assert task.remarks(scored) == ["the scores 2 to 4 are taken as 0 to 1, and their order is learned"]
-    assert task.main_metric == "spearman"
-    assert task.measured_on(together).main_metric == "mean_reciprocal_rank"
-    assert Embed.for_examples(together).measured_on(scored).main_metric == "spearman"
-    assert Embed.from_facts(json.loads(json.dumps(task.facts()))) == task
+    assert Embed.begin(scored, Embed.options(), 512).notes == [
+        "the scores 2 to 4 are taken as 0 to 1, and their order is learned"
+    ]
+    assert task.measure.main == "spearman"
+    assert task.meet(together).task.measure.main == "mean_reciprocal_rank"
+    assert begun(Embed, together).meet(scored).task.measure.main == "spearman"
+    assert task_from(Embed, json.loads(json.dumps(facts_of(task)))) == task
     same = [each._replace(right=3.0) for each in scored]
-    with pytest.raises(InputError, match=r"every score in the training data is 3.*--score none"):
-        Embed.for_examples(same)
+    with pytest.raises(InputError, match=r"every score in the training data is 3.*`score_column=none`"):
+        begun(Embed, same)
     with pytest.raises(InputError, match="every score in what is measured on is 3"):
-        task.check(same)
+        task.meet(same)
     with pytest.raises(InputError, match="there is a score and a text that does not belong"):
-        Embed.for_examples([each._replace(negative="x") for each in scored])
+        begun(Embed, [each._replace(negative="x") for each in scored])
 
 
 def test_a_text_that_is_too_long_is_cut_and_that_is_known(tokenizer: Tokenizer):

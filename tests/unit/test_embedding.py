@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 import bertkit
 from bertkit.errors import InputError, UsageError
-from bertkit.inference import embedding
-from bertkit.inference.encoder import TextEncoder
-from bertkit.inference.vector_files import vector_writer
+from bertkit.infer import TextEncoder, embedding, vector_writer
 
 TEXTS = ["The value of the object.", "short", "一个苹果。", "A longer sentence than the others, to be sure, is this."]
 
@@ -128,13 +126,13 @@ def test_long_texts_by_each_policy(encoder, english):
     with torch.no_grad():
         beginning = encoder.model.encoder(torch.tensor([[*ids[:511], ids[-1]]])).last[0].mean(0)
     np.testing.assert_allclose(encoder.embed(text, long="truncate"), beginning, atol=1e-5)
-    with pytest.raises(InputError, match=rf"text 2 has {len(ids)} tokens, and the model reads 512.*--long windows"):
+    with pytest.raises(InputError, match=rf"text 2 has {len(ids)} tokens, and the model reads 512.*`long=windows`"):
         encoder.embed(["short", text], long="error")
 
 
 @pytest.mark.parametrize("empty", ["", "   ", "\u200b\n"])
 def test_an_empty_text_is_refused_with_its_number_or_allowed(encoder, empty):
-    with pytest.raises(InputError, match=r"text 2 is empty.*--allow-empty"):
+    with pytest.raises(InputError, match=r"text 2 is empty.*`allow_empty=True`"):
         encoder.embed(["something", empty])
     expected = by_hand(encoder, "").mean(0)
     np.testing.assert_allclose(encoder.embed(empty, allow_empty=True), expected, atol=1e-5)
@@ -193,7 +191,7 @@ def test_words_of_a_long_text_are_all_there(encoder, english):
 
 
 def test_no_vector_carries_inference_mode_out(encoder):
-    words = iter(bertkit.inference.words.embed_words(encoder, ["one", "two"]))
+    words = iter(bertkit.infer.embedding.embed_words(encoder, ["one", "two"]))
     next(words)
     assert not torch.is_inference_mode_enabled()
 

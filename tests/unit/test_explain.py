@@ -9,15 +9,11 @@ import pytest
 import torch
 
 from bertkit.errors import InputError
-from bertkit.inference.explain import explain
-from bertkit.inference.scoring import Scorer
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned
-from bertkit.model.heads import Pooler
-from bertkit.model.inputs import lay_out
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.regress import Regress
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.infer import Scorer
+from bertkit.infer.explain import explain
+from bertkit.nn import Bert, FineTuned, Pooler, lay_out
+from bertkit.tasks import Classify, Regress
+from bertkit.text import Tokenizer
 
 FILLING = "the class of an object is a name that we use for each list of it and so on".split()
 
@@ -26,7 +22,7 @@ def model_for(tiny: Bert, task: Classify | Regress) -> FineTuned:
     bert = copy.deepcopy(tiny)
     bert.mlm = bert.nsp = None
     bert.pooler = Pooler(bert.config)
-    return FineTuned(bert, task.shape)
+    return FineTuned(bert, task.head.shape)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +97,7 @@ def test_explaining_changes_nothing(trained: Scorer):
     before = trained.fingerprint()
     explain(trained, "the name of a value")
     assert trained.fingerprint() == before
-    assert not trained.model.bert.encoder.embeddings.word._forward_hooks
+    assert not trained.model.network.encoder.embeddings.word._forward_hooks
 
 
 def test_what_cannot_be_explained_is_refused(trained: Scorer, tiny: Bert, tokenizer: Tokenizer):

@@ -12,14 +12,24 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, models, pre_tokenizers
 
 from bertkit.errors import BertkitError, InputError, TokenizerError, UsageError
-from bertkit.text import extend
-from bertkit.text.chunks import cuts_as_bert_does
-from bertkit.text.extend import Extended, cut, extend_vocabulary, require_extendable, trace
-from bertkit.text.families import BERT, assemble
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import Sample, draw_sample
-from bertkit.text.tokenizer import Tokenizer, wordpiece
-from bertkit.text.train import train, train_wordpiece
+from bertkit.families import FAMILIES, vocabulary
+from bertkit.text import (
+    WORDPIECE,
+    Extended,
+    Sample,
+    Tokenizer,
+    assemble,
+    cut,
+    cuts_as_bert_does,
+    draw_sample,
+    extend,
+    extend_vocabulary,
+    require_extendable,
+    trace,
+    train_wordpiece,
+    wordpiece,
+)
+from bertkit.text.train import train
 
 SENTENCES = [
     "The Nephrologist saw glomerulonephritis in both kidneys.",
@@ -56,8 +66,8 @@ def words_of(tokenizer: Tokenizer, text: str) -> list[str]:
 
 
 def small(vocabulary: list[str]) -> Tokenizer:
-    pieces = [*BERT.specials.values(), *vocabulary]
-    return Tokenizer(assemble(BERT, wordpiece({piece: n for n, piece in enumerate(pieces)}), lowercase=True))
+    pieces = [*WORDPIECE.specials.values(), *vocabulary]
+    return Tokenizer(assemble(WORDPIECE, wordpiece({piece: n for n, piece in enumerate(pieces)}), lowercase=True))
 
 
 def test_the_examples_in_the_docs_are_true():
@@ -81,7 +91,7 @@ def test_new_tokens_are_pieces_and_begin_longer_words(extended):
     model_vocabulary = ours.backend.get_vocab(with_added_tokens=False)
     assert set(extended.added) <= model_vocabulary.keys()
     added_tokens = {token.content for token in ours.backend.get_added_tokens_decoder().values()}
-    assert added_tokens == set(BERT.specials.values())
+    assert added_tokens == set(WORDPIECE.specials.values())
     assert ours.encode("glomerulonephritises").tokens[1] == "glomerulonephritis"
     assert cuts_as_bert_does(ours)  # so that preparing a corpus stays fast
 
@@ -222,7 +232,9 @@ def test_special_tokens_on_top_of_the_vocabulary_keep_their_ids(tokenizer, tmp_p
 
 def test_a_vocabulary_with_a_hole_keeps_it(tmp_path):
     old = Tokenizer(
-        assemble(BERT, wordpiece({**{t: n for n, t in enumerate(BERT.specials.values())}, "a": 9}), lowercase=True)
+        assemble(
+            WORDPIECE, wordpiece({**{t: n for n, t in enumerate(WORDPIECE.specials.values())}, "a": 9}), lowercase=True
+        )
     )
     new = extend_vocabulary(old, draw_sample(["bc a"] * 9), add=1)
     new.tokenizer.save(tmp_path)
@@ -238,14 +250,14 @@ def test_an_added_token_that_would_be_found_elsewhere_is_refused(tokenizer):
 
 @pytest.mark.parametrize("family", ["roberta", "gpt2", "albert"])
 def test_other_families_are_refused(family, english):
-    other = train(draw_sample(english[:200]), VocabularyRecipe(family, vocab_size=400)).tokenizer
-    with pytest.raises(TokenizerError, match=f"only WordPiece.*--family {family}"):
+    other = train(draw_sample(english[:200]), vocabulary(family, vocab_size=400)).tokenizer
+    with pytest.raises(TokenizerError, match=f"only WordPiece.*--family {FAMILIES[family].tokenizer}"):
         extend_vocabulary(other, domain(), add=5)
 
 
 def test_another_mark_for_continuing_pieces_is_refused():
-    vocabulary = {token: n for n, token in enumerate(BERT.specials.values())}
-    backend = assemble(BERT, models.WordPiece(vocabulary, continuing_subword_prefix="@@"), lowercase=True)
+    vocabulary = {token: n for n, token in enumerate(WORDPIECE.specials.values())}
+    backend = assemble(WORDPIECE, models.WordPiece(vocabulary, continuing_subword_prefix="@@"), lowercase=True)
     with pytest.raises(TokenizerError, match="'@@'"):
         extend_vocabulary(Tokenizer(backend), domain(), add=5)
 
@@ -300,7 +312,7 @@ def test_special_tokens_are_traced_by_their_role():
     names = {"pad": "<p>", "unk": "<u>", "cls": "<c>", "sep": "<s>", "mask": "<m>"}
     pieces = ["word", *names.values()]
     model = wordpiece({piece: n for n, piece in enumerate(pieces)}, unk="<u>")
-    new = Tokenizer(assemble(BERT, model, lowercase=True, specials=names), specials=names)
+    new = Tokenizer(assemble(WORDPIECE, model, lowercase=True, specials=names), specials=names)
     old = small(["word"])
     origins = trace(old, new)
     assert origins.kept == {0: old.backend.token_to_id("word"), 1: 0, 2: 1, 3: 2, 4: 3, 5: 4}

@@ -14,18 +14,15 @@ import transformers
 
 import bertkit
 from bertkit import device
-from bertkit.corpus.folder import CorpusFolder
-from bertkit.corpus.preparing.prepare import Recipe as Preparation
-from bertkit.corpus.preparing.prepare import prepare
+from bertkit.corpus import CorpusFolder, prepare
+from bertkit.corpus import Recipe as Preparation
 from bertkit.errors import InterruptionError, UsageError
-from bertkit.objectives.masking import Masking, Vocabulary, mask
-from bertkit.objectives.pretraining import PretrainingData
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
+from bertkit.families import vocabulary
+from bertkit.objectives import Masking, PretrainingData, SentenceOrder, Together, Vocabulary, mask
+from bertkit.text import draw_sample
 from bertkit.text.train import train
-from bertkit.training.pretrain import pretrain, resume
-from bertkit.training.request import Request
-from bertkit.training.watcher import Watcher
+from bertkit.train import Request, Watcher, make_recipe, resume
+from bertkit.train.pretrain import pretrain
 from corpora import lines_of
 
 FEW_STEPS = {"batch": 8, "length": 32}
@@ -39,7 +36,7 @@ def corpora(tmp_path_factory: pytest.TempPathFactory, english: list[str], shards
     sample = draw_sample(english[:2400], hold_out=False)
     made = {"bert": shards, "electra": shards}
     for family in ("roberta", "albert", "modernbert"):
-        tokenizer = train(sample, VocabularyRecipe(family, vocab_size=800)).tokenizer
+        tokenizer = train(sample, vocabulary(family, vocab_size=800)).tokenizer
         recipe = Preparation(validation=0.1, near_duplicates=None, boilerplate=None)
         made[family] = prepare([text], tokenizer, folder / family, recipe).path
     few = lines_of(documents[:8], folder / "few.jsonl")
@@ -80,7 +77,7 @@ def test_a_run_ends_in_a_folder_that_transformers_opens(family, their_class, ask
     [
         pytest.param("albert", {}, marks=pytest.mark.slow),
         ("electra", {}),
-        ("modernbert, a few texts", {"masking.copies": 1}),
+        ("modernbert, a few texts", {"masks": 1}),
     ],
 )
 def test_a_run_gone_on_with_is_the_same_to_the_bit(corpus, change, corpora, tmp_path):
@@ -130,7 +127,7 @@ def test_what_does_not_go_together_is_told_and_nothing_is_left(family, corpus, c
 
 def test_swapped_pairs_are_neighbours_in_the_wrong_order(corpora):
     corpus = CorpusFolder(corpora["albert"])
-    data = PretrainingData(corpus, masking=Masking(), nsp=True, swapped=True, seed=3, packed=True)
+    data = PretrainingData(corpus, objectives=Together([SentenceOrder(corpus.tokenizer)]), seed=3, packed=True)
     samples = data._open(0, 64)
     order = [samples[number] for number in range(len(samples))]
     assert 0.4 < np.mean([sample.is_next for sample in order]) < 0.6
@@ -158,10 +155,10 @@ def test_ngrams_are_runs_of_up_to_three_words_the_short_ones_more_often(corpora)
 
 
 def test_groups_of_layers_are_kept_in_the_run_and_its_config(corpora, tmp_path):
-    request = Request(shards=corpora["albert"], model="albert-mini", groups=3, steps=2, change=FEW_STEPS)
+    request = Request(shards=corpora["albert"], model="albert-mini", steps=2, change={**FEW_STEPS, "groups": 3})
     pretrain(request, tmp_path / "run", device.choose("cpu", "float32", 1), Watcher())
     run, config = (json.loads((tmp_path / "run" / name).read_text()) for name in ("run.json", "model/config.json"))
-    assert (run["request"]["groups"], run["settings"]["model"]["num_hidden_groups"]) == (3, 3)
+    assert (run["request"]["change"]["groups"], run["settings"]["model"]["num_hidden_groups"]) == (3, 3)
     assert (config["num_hidden_groups"], config["num_hidden_layers"]) == (3, 4)
     assert len(bertkit.load_encoder(tmp_path / "run" / "model").model.encoder.blocks) == 3
     their_class = transformers.AlbertForPreTraining
@@ -174,22 +171,25 @@ def test_groups_of_layers_are_kept_in_the_run_and_its_config(corpora, tmp_path):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"model": "albert-mini", "groups": 5}, "--groups 5 for albert-mini, which has 4 layers. Give from 1.* to 4"),
-        ({"model": "albert-mini", "groups": 0}, "--groups 0 for albert-mini"),
-        ({"model": "bert-mini", "groups": 2}, "--groups 2 for a bert model.*Only ALBERT's share them"),
-        ({"groups": 2}, "--groups 2 for a bert model"),
-        ({"model": "roberta-tiny", "groups": 1}, "--groups 1 for a roberta model"),
-        ({"start_from": "somewhere", "groups": 2}, "keeps the groups it was trained with"),
+        (
+            {"model": "albert-mini", "change": {"groups": 5}},
+            "`groups=5` for albert-mini, which has 4 layers. Give from 1",
+        ),
+        ({"model": "albert-mini", "change": {"groups": 0}}, "`groups=0` for albert-mini"),
+        ({"model": "bert-mini", "change": {"groups": 2}}, "`groups=2` for a bert model.*Only ALBERT's share them"),
+        ({"change": {"groups": 2}}, "`groups=2` for a bert model"),
+        ({"model": "roberta-tiny", "change": {"groups": 1}}, "`groups=1` for a roberta model"),
+        ({"start_from": "somewhere", "change": {"groups": 2}}, "keeps the groups it was trained with"),
     ],
 )
 def test_groups_that_cannot_be_are_refused(asked, message):
     with pytest.raises(UsageError, match=message):
-        Request(shards=Path("shards"), steps=2, **asked)
+        make_recipe(Request(shards=Path("shards"), steps=2, **asked))
 
 
 def test_a_group_of_layers_learns_from_all_of_them():
-    from bertkit.model.bert import Bert
-    from bertkit.model.presets import PRESETS
+    from bertkit.families import PRESETS
+    from bertkit.nn import Bert
 
     torch.manual_seed(0)
     shared = Bert(PRESETS["albert-tiny"](vocab_size=100))

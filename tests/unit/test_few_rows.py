@@ -7,8 +7,7 @@ import copy
 import pytest
 import torch
 
-from bertkit.model.bert import Bert
-from bertkit.model.few_rows import MOST_ROWS, FewRowsLinear, copied_bytes, lay_out_for_few_rows
+from bertkit.nn import MOST_ROWS, Bert, FewRowsLinear, copied_bytes, lay_out_for_few_rows
 
 pytestmark = pytest.mark.skipif(
     not torch.backends.mkldnn.is_available(),  # type: ignore[no-untyped-call]

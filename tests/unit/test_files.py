@@ -66,7 +66,7 @@ def test_a_folder_is_replaced_whole(tmp_path):
 
 def test_a_folder_in_use_is_not_replaced_unless_told(tmp_path):
     (tmp_path / "thing").write_text("mine")
-    with pytest.raises(WriteError, match=r"exists and is not empty.*--overwrite"), atomic_folder(tmp_path):
+    with pytest.raises(WriteError, match=r"exists and is not empty.*`overwrite=True`"), atomic_folder(tmp_path):
         pass
     with pytest.raises(WriteError, match="is a file"), atomic_folder(tmp_path / "thing"):
         pass

@@ -5,8 +5,8 @@ import torch
 
 import bertkit
 from bertkit.errors import InputError, UsageError
-from bertkit.inference.encoder import TextEncoder
-from bertkit.model.bert import Bert
+from bertkit.infer import TextEncoder
+from bertkit.nn import Bert
 
 
 def test_guesses_are_the_likeliest_tokens(encoder):
@@ -73,7 +73,7 @@ def test_load_gives_a_predictor_for_the_folders_task(tiny_folder, tmp_path, tiny
     assert predictor.task == "fill-mask"
     assert len(predictor("a [MASK] b", k=3)[0]) == 3
     assert len(predictor(["a [MASK]", "[MASK] [MASK]"])) == 2
-    from bertkit.interop.weights import save_model
+    from bertkit.hub import save_model
 
     save_model(tmp_path / "bare", tiny, tokenizer, architecture="BertModel")
     assert bertkit.load(tmp_path / "bare")("a text").shape == (128,)

@@ -11,24 +11,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertkit.errors import ConfigError, UsageError
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned, HeadShape
-from bertkit.model.presets import bert_tiny
-from bertkit.report.learning_picture import draw_learning_curve
-from bertkit.tasks.classify import Classify
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.training.fit import FitSettings, FitWatcher, fit, passes
-from bertkit.training.learning_curve import Point, learning_curve
-from bertkit.training.transfer import Transfer, depth_of, merge_lora, parameter_groups, prepare
-from fitting import FAST, sentences, small, taught
+from bertkit.families import bert_tiny
+from bertkit.nn import Bert, FineTuned, HeadShape
+from bertkit.tasks import Classify, batch_of
+from bertkit.text import Tokenizer
+from bertkit.train import (
+    FitSettings,
+    Point,
+    Transfer,
+    Watcher,
+    merge_lora,
+    parameter_groups,
+    passes,
+    prepare,
+    tokens_of,
+)
+from bertkit.train.fit import fit
+from bertkit.train.learning_curve import learning_curve
+from fitting import FAST, begun, sentences, small, taught, term_of
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=20), st.integers(1, 120))
 def test_passes_hold_every_unit_and_no_more_than_the_budget(lengths: list[int], budget: int):
-    from bertkit.tasks.task import Features
+    from bertkit.tasks import Features
 
     units = [[Features(list(range(length)), [0] * length, number)] for number, length in enumerate(lengths)]
-    parts = list(passes(units, budget))
+    parts = list(passes(units, budget, tokens_of))
     assert sorted(unit[0].about for part in parts for unit in part) == list(range(len(lengths)))
     for part in parts:
         assert len(part) == 1 or sum(len(unit[0].ids) for unit in part) <= budget
@@ -46,7 +54,7 @@ TRANSFERS = {
 @pytest.mark.parametrize("way", TRANSFERS)
 def test_only_what_shall_move_moves(english: list[str], tokenizer: Tokenizer, way: str):
     examples = sentences(english, 16)
-    task = Classify.for_examples(examples, max_length=24)
+    task = begun(Classify, examples, max_length=24)
     start = small(tokenizer, task)
     before = {name: tensor.clone() for name, tensor in start.state_dict().items()}
     once = FitSettings(epochs=1, batch=8, learning_rate=1e-3, transfer=TRANSFERS[way])
@@ -54,25 +62,25 @@ def test_only_what_shall_move_moves(english: list[str], tokenizer: Tokenizer, wa
     after = model.state_dict()
     assert after.keys() == before.keys(), "nothing is left of what helped"
     moved = {name for name in before if not torch.equal(before[name], after[name])}
-    depths = {depth_of(name, 2) for name in moved}
+    depths = {start.depths()[name] for name in moved}
     expected = {"frozen": {0}, "last layer": {0, 1}, "lora": {0, 1, 2}, "gradual": {0}, "layer decay": {0, 1, 2, 3}}
     assert depths == expected[way]
     if way == "frozen":
-        assert not any(name.startswith("bert.encoder.") for name in moved)
+        assert not any(name.startswith("network.encoder.") for name in moved)
     if way == "lora":
-        assert "bert.encoder.blocks.0.attention.qkv.weight" in moved
-        assert "bert.encoder.blocks.0.attention.qkv.bias" not in moved
+        assert "network.encoder.blocks.0.attention.qkv.weight" in moved
+        assert "network.encoder.blocks.0.attention.qkv.bias" not in moved
 
 
 def test_what_lora_has_learned_is_kept_when_it_is_merged(english: list[str], tokenizer: Tokenizer):
     examples = sentences(english, 8)
-    task = Classify.for_examples(examples, max_length=24)
+    task = begun(Classify, examples, max_length=24)
     model = small(tokenizer, task).eval()
     prepare(model, Transfer(lora=4))
     for name, parameter in model.named_parameters():
         if name.endswith((".up", ".down")):
             torch.nn.init.normal_(parameter, std=0.3)
-    batch = task.batch(task.encode(examples, tokenizer), packed=True, pad_id=0)
+    batch = batch_of(task, task.encode(examples, tokenizer), packed=True, pad_id=0)
     with torch.no_grad():
         before = model(batch)
         merge_lora(model)
@@ -82,16 +90,16 @@ def test_what_lora_has_learned_is_kept_when_it_is_merged(english: list[str], tok
 
 def test_features_of_a_frozen_encoder_have_no_dropout(english: list[str], tokenizer: Tokenizer):
     examples = sentences(english, 8)
-    task = Classify.for_examples(examples, max_length=24)
+    task = begun(Classify, examples, max_length=24)
     torch.manual_seed(0)
     config = bert_tiny(vocab_size=tokenizer.vocab_size, hidden_dropout_prob=0.5, attention_probs_dropout_prob=0.5)
-    model = FineTuned(Bert(config, mlm=False, nsp=False), task.shape, dropout=0.0)
+    model = FineTuned(Bert(config, mlm=False, nsp=False), task.head.shape, dropout=0.0)
     units = task.encode(examples, tokenizer)
     losses = []
 
-    class Listener(FitWatcher):
-        def stepped(self, step: int, steps: int, loss: float) -> None:  # noqa: ARG002
-            losses.append(loss)
+    class Listener(Watcher):
+        def stepped(self, facts: dict[str, Any]) -> None:
+            losses.append(facts["loss"])
 
     still = FitSettings(epochs=2, batch=8, learning_rate=1e-12, transfer=Transfer(frozen=True))
     fit(model, task, units, lambda: {"accuracy": 0.0}, still, seed=0, pad_id=0, watcher=Listener())
@@ -106,8 +114,8 @@ def test_lower_layers_have_lower_rates(tokenizer: Tokenizer):
     rate_of = {id(p): group["lr"] for group in groups for p in group["params"]}
     assert len(rate_of) == len(list(model.parameters()))
     assert rate_of[id(model.dense.weight)] == 1e-4
-    assert rate_of[id(model.bert.encoder.blocks[1].attention.qkv.weight)] == 0.5e-4
-    assert rate_of[id(model.bert.encoder.embeddings.word.weight)] == 0.125e-4
+    assert rate_of[id(model.network.encoder.blocks[1].attention.qkv.weight)] == 0.5e-4
+    assert rate_of[id(model.network.encoder.embeddings.word.weight)] == 0.125e-4
     assert rate_of[id(model.mix.weights)] == 1e-3, "what is new is not held back"
 
 
@@ -123,25 +131,25 @@ def test_ways_that_exclude_each_other_are_refused():
 @pytest.mark.parametrize("head", [{"mix": True}, {"lstm": 16}])
 def test_features_with_more_on_top_learn_too(english: list[str], tokenizer: Tokenizer, head: dict[str, Any]):
     examples = sentences(english)
-    task = Classify.for_examples(examples, max_length=32)
+    task = begun(Classify, examples, max_length=32)
     scorer = taught(tokenizer, task, examples, FAST, **head)
     assert task.metrics(examples, scorer.answer(examples))["accuracy"] > 0.9
 
 
 def test_packed_and_padded_batches_give_the_same_scores(english: list[str], tokenizer: Tokenizer):
     examples = sentences(english, 8)
-    task = Classify.for_examples(examples, max_length=32)
+    task = begun(Classify, examples, max_length=32)
     for head in ({}, {"lstm": 8}, {"mix": True}, {"reads": "last"}, {"reads": "last", "mix": True}):
         model = small(tokenizer, task, **head).eval()
         units = task.encode(examples, tokenizer)
-        packed, padded = (task.batch(units, packed=way, pad_id=0) for way in (True, False))
+        packed, padded = (batch_of(task, units, packed=way, pad_id=0) for way in (True, False))
         torch.testing.assert_close(model(packed), model(padded), atol=1e-5, rtol=0)
-        assert task.term(model, packed).count == 8
+        assert term_of(task, model, packed).count == 8
 
 
 def test_the_best_epoch_is_kept_and_patience_ends(english: list[str], tokenizer: Tokenizer):
     examples = sentences(english, 16)
-    task = Classify.for_examples(examples, max_length=24)
+    task = begun(Classify, examples, max_length=24)
     model = small(tokenizer, task)
     units = task.encode(examples, tokenizer)
     seen: list[torch.Tensor] = []
@@ -153,7 +161,7 @@ def test_the_best_epoch_is_kept_and_patience_ends(english: list[str], tokenizer:
 
     said: list[str] = []
 
-    class Listener(FitWatcher):
+    class Listener(Watcher):
         def said(self, message: str) -> None:
             said.append(message)
 
@@ -167,7 +175,7 @@ def test_the_best_epoch_is_kept_and_patience_ends(english: list[str], tokenizer:
 
 def test_with_weighted_classes_the_epoch_that_finds_them_all_is_kept(english: list[str], tokenizer: Tokenizer):
     examples = sentences(english)
-    plain, weighted = (Classify.for_examples(examples, max_length=24, class_weights=way) for way in (False, True))
+    plain, weighted = (begun(Classify, examples, max_length=24, class_weights=way) for way in (False, True))
     settings = FitSettings(epochs=3, batch=8, learning_rate=1e-3, patience=1)
     best = {}
     for task in (plain, weighted):
@@ -180,7 +188,7 @@ def test_with_weighted_classes_the_epoch_that_finds_them_all_is_kept(english: li
 
 def test_an_equal_score_is_not_a_better_one_to_wait_for(english: list[str], tokenizer: Tokenizer):
     examples = sentences(english)
-    task = Classify.for_examples(examples, max_length=24)
+    task = begun(Classify, examples, max_length=24)
     patient = FitSettings(epochs=8, batch=8, learning_rate=1e-3, patience=2)
     scores = iter([0.5, 1.0, 1.0, 1.0, 1.0])
     units = task.encode(examples, tokenizer)
@@ -191,7 +199,7 @@ def test_an_equal_score_is_not_a_better_one_to_wait_for(english: list[str], toke
 
 def test_of_equal_scores_the_lower_loss_is_kept(english: list[str], tokenizer: Tokenizer):
     examples = sentences(english)
-    task = Classify.for_examples(examples, max_length=24)
+    task = begun(Classify, examples, max_length=24)
     model = small(tokenizer, task)
     fitted_ = fit(model, task, task.encode(examples, tokenizer), lambda: {"accuracy": 0.5}, FAST, seed=0, pad_id=0)
     assert fitted_.best == min(fitted_.epochs, key=lambda epoch: epoch.loss)
@@ -200,7 +208,7 @@ def test_of_equal_scores_the_lower_loss_is_kept(english: list[str], tokenizer: T
 
 def test_the_same_seed_gives_the_same_bits(english: list[str], tokenizer: Tokenizer):
     examples = sentences(english, 16)
-    task = Classify.for_examples(examples, max_length=24)
+    task = begun(Classify, examples, max_length=24)
     first, again = (taught(tokenizer, task, examples, FitSettings(epochs=1, batch=4)).model for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first.state_dict().values(), again.state_dict().values(), strict=True))
 
@@ -209,20 +217,20 @@ def test_words_that_no_example_holds_stay_and_the_others_learn_as_ever(
     english: list[str], tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ):
     examples = sentences(english, 16)
-    task = Classify.for_examples(examples, max_length=24)
+    task = begun(Classify, examples, max_length=24)
     how = FitSettings(epochs=2, batch=8, learning_rate=1e-3, weight_decay=0.0)
-    before = small(tokenizer, task).bert.encoder.embeddings.word.weight
+    before = small(tokenizer, task).network.encoder.embeddings.word.weight
     few = taught(tokenizer, task, examples, how).model
-    monkeypatch.setattr("bertkit.training.fit.learn_used_words", lambda *_: None)
+    monkeypatch.setattr("bertkit.train.fit.learn_used_words", lambda *_: None)
     every = taught(tokenizer, task, examples, how).model
-    after = few.bert.encoder.embeddings.word
+    after = few.network.encoder.embeddings.word
     for name, tensor in every.state_dict().items():
         torch.testing.assert_close(few.state_dict()[name], tensor, rtol=0, atol=1e-4, msg=name)
     used = {token for features in task.encode(examples, tokenizer) for each in features for token in each.ids}
     unused = [token for token in range(tokenizer.vocab_size) if token not in used]
     assert unused
     assert torch.equal(after.weight[unused], before[unused])
-    assert after.padding_idx == every.bert.encoder.embeddings.word.padding_idx
+    assert after.padding_idx == every.network.encoder.embeddings.word.padding_idx
     assert after.weight.requires_grad
 
 
@@ -246,10 +254,10 @@ def test_few_examples_are_passed_over_more_often_and_narrow_models_learn_faster(
 
 
 def test_a_learning_curve_has_both_starts_and_draws_each_set_into_the_next(
-    english: list[str], tokenizer: Tokenizer, tiny_folder: Path, tmp_path: Path
+    english: list[str], tokenizer: Tokenizer, tiny_folder: Path
 ):
     examples = sentences(english, 40)
-    task = Classify.for_examples(examples, max_length=24)
+    task = begun(Classify, examples, max_length=24)
     said: list[Point] = []
     points = learning_curve(
         tiny_folder, task, examples[:30], examples[30:], sizes=[8, 30], settings=FAST, seeds=2, said=said.append
@@ -259,15 +267,13 @@ def test_a_learning_curve_has_both_starts_and_draws_each_set_into_the_next(
         ("pretrained", 8), ("random", 8), ("pretrained", 30), ("random", 30),
     ]  # fmt: skip
     assert all(len(point.scores) == 2 and all(0 <= score <= 1 for score in point.scores) for point in points)
-    draw_learning_curve(points, "accuracy", "A task", tmp_path / "a.png")
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_without_a_dev_set_the_last_epoch_is_kept(english: list[str], tokenizer: Tokenizer):
     examples = sentences(english, 8)
-    task = Classify.for_examples(examples, max_length=24)
+    task = begun(Classify, examples, max_length=24)
     model = small(tokenizer, task)
-    units = [unit for features in task.encode(examples, tokenizer) for unit in task.units(features)]
+    units = task.encode(examples, tokenizer).to_learn()
     fitted = fit(model, task, units, None, FitSettings(epochs=3, batch=4), seed=0, pad_id=0)
     assert fitted.best is fitted.epochs[-1]
     assert fitted.best.number == 3

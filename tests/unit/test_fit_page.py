@@ -6,9 +6,7 @@ import base64
 import io
 import re
 import tracemalloc
-import warnings
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,24 +14,20 @@ import pytest
 from matplotlib import font_manager
 from matplotlib.image import imread
 
-from bertkit.report import fonts
-from bertkit.report.curves import draw_comparison
-from bertkit.report.fit_page import fit_page, report_files
-from bertkit.report.fit_pictures import draw_confusion, draw_numbers
-from bertkit.report.fonts import can_be_drawn, fonts_for
-from bertkit.report.learning_picture import draw_learning_curve
-from bertkit.tasks.choice import ChoiceExample, MultipleChoice
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.data.conll import TagExample
-from bertkit.tasks.data.squad import Answer, QaExample
-from bertkit.tasks.data.texts import TextExample
-from bertkit.tasks.qa import Qa
-from bertkit.tasks.regress import Regress
-from bertkit.tasks.tag import Tag
-from bertkit.tasks.task import Task
-from bertkit.training.findings import findings, interval
-from bertkit.training.fit import Epoch, FitSettings, Fitted
-from bertkit.training.learning_curve import Point
+from bertkit.report import (
+    can_be_drawn,
+    draw_confusion,
+    draw_numbers,
+    fonts,
+    fonts_for,
+    report_files,
+)
+from bertkit.report.fit_page import fit_page
+from bertkit.tables import Answer, QaExample, TagExample, TextExample
+from bertkit.tasks import ChoiceExample, Classify, MultipleChoice, Qa, Regress, Tag, Task
+from bertkit.train import Epoch, FitSettings, Fitted, interval
+from bertkit.train.findings import findings
+from fitting import begun
 
 LABELS = ("bad", "good")
 
@@ -108,9 +102,9 @@ def test_an_interval_of_many_examples_takes_little_memory():
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 40 * 8 * len(examples), "all sets at once are 1000 numbers for each example"
-    tallies = np.array(task.tallies(examples, answers))
+    tallies = np.array(list(task.measure.sums(examples, answers)))
     times = np.random.default_rng(0).multinomial(len(examples), np.full(len(examples), 1 / len(examples)), size=1000)
-    at_once = [task.from_tallies(sums) for sums in (times @ tallies).tolist()]
+    at_once = [task.measure.value(sums) for sums in (times @ tallies).tolist()]
     assert (low, high) == pytest.approx(tuple(np.percentile(at_once, [2.5, 97.5])), abs=1e-12)
 
 
@@ -162,6 +156,22 @@ def test_the_page_shows_all_and_runs_nothing():
     for words in ("95 % sure", "bag of words", "the commonest label", "mean of 3 seeds", "0.8500 ± 0.0500", "a note"):
         assert words in page, words
     assert "row 5" in page
+
+
+def test_the_page_has_the_figures_of_every_type_beside_what_must_be_beaten():
+    types = [f"f1_TYPE{number}" for number in range(12)]
+    metrics = {"f1": 0.8, "precision": 0.8, "recall": 0.8, **dict.fromkeys(types, 0.5)}
+    facts = replace(
+        facts_of(40, 4, 0.5, 0.8),
+        main_metric="f1",
+        metrics=metrics,
+        baselines={"the commonest tag": dict.fromkeys(metrics, 0.6543)},
+        epochs=[{"epoch": 1, "loss": 0.1, **metrics}],
+    )
+    page = fit_page(facts).decode()
+    for name in types:
+        assert page.count(f"<th>f1 {name[3:]}</th>") == 2, "beside what it must beat, and of each epoch"
+    assert page.count("0.6543") == len(metrics)
 
 
 def test_the_page_says_which_epoch_is_kept():
@@ -233,21 +243,10 @@ def test_labels_that_no_font_has_are_numbers_and_the_page_says_which(
     assert "they are numbers" not in page
 
 
-def test_pictures_with_other_text_warn_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(fonts, "OTHERS", ())
-    points = [Point(start, size, (0.5,)) for start in ("pretrained", "random") for size in (10, 100)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        draw_learning_curve(points, "accuracy", "情感", tmp_path / "curve.png")
-        draw_comparison({"运行": [(0.0, 2.0), (1.0, 1.0)]}, tmp_path / "runs.png")
-    assert (tmp_path / "curve.png").stat().st_size > 1000
-    assert (tmp_path / "runs.png").stat().st_size > 1000
-
-
 def test_numbers_have_their_own_mistakes():
     examples = [TextExample(f"row {n}", f"text {n} {'word ' * (n % 3)}", None, float(n)) for n in range(20)]
     answers = [{"score": example.right + (5 if n == 7 else 0.1)} for n, example in enumerate(examples)]
-    task = Regress.for_examples(examples)
+    task = begun(Regress, examples)
     facts = findings("m", task, examples, examples, answers, fitted(0.9), seeds=[0.9], settings=FitSettings(), notes=[])
     assert facts.mistakes[0].place == "row 7"
     assert facts.confusion is None
@@ -268,7 +267,7 @@ def test_a_confusion_matrix_is_a_picture():
 @pytest.mark.parametrize("several", [False, True])
 def test_of_hundreds_of_labels_there_is_a_baseline_too_and_the_pairs_most_confused(several: bool):
     examples = [TextExample(f"row {n}", f"word{n % 250} here", None, f"label {n % 250}") for n in range(500)]
-    task = Classify.for_examples(examples, multi_label=several)
+    task = begun(Classify, examples, multi_label=several)
     said = [f"label {n % 250 or 1}" for n in range(500)]
     answers = [{"label": each, "labels": [each], "probabilities": {each: 0.9}} for each in said]
     facts = findings("m", task, examples, examples, answers, fitted(0.9), seeds=[0.9], settings=FitSettings(), notes=[])
@@ -306,25 +305,27 @@ def test_every_task_tells_its_worst_mistakes():
         TagExample("c", ("Eve", "left"), ("B-PER", "O")),
     ]
     said = [["B-PER", "O", "B-LOC", "O"], ["O", "O"], ["B-PER", "O"]]
-    task: Task[Any] = Tag.for_examples(tagged)
-    first, second = task.mistakes(tagged, [{"tags": tags} for tags in said])
+    task: Task[Any] = begun(Tag, tagged)
+    first, second = task.findings(tagged, [{"tags": tags} for tags in said], tagged).mistakes
     assert (first.text, first.right, first.said) == ("Ann saw New York", "New York: LOC", "New: LOC")
     assert (second.right, second.said, second.place) == ("Bob: PER", "nothing", "b")
 
     asked = [QaExample(f"line {n}", str(n), "Who?", "Ann saw Bob.", (Answer("Ann", 0),) if n else ()) for n in range(3)]
-    task = Qa.for_examples(asked)
+    task = begun(Qa, asked)
     told = [{"answer": word, "probability": sure} for word, sure in (("Bob", 0.5), ("Bob", 0.9), ("ann", 1.0))]
-    worst = task.mistakes(asked, told)
+    told = [{**each, "no_answer_score": 0.0, "best": []} for each in told]
+    worst = task.findings(asked, told, asked).mistakes
     assert [(each.right, each.said, each.sure) for each in worst] == [("Ann", "Bob", 0.9), ("no answer", "Bob", 0.5)]
 
     chosen = [ChoiceExample(f"row {n}", "He", ("ran", "sang"), n) for n in range(2)]
-    task = MultipleChoice.for_examples(chosen)
-    (only,) = task.mistakes(chosen, [{"choice": 1, "ending": "sang", "probabilities": [0.3, 0.7]}] * 2)
+    task = begun(MultipleChoice, chosen)
+    sung = {"choice": 1, "ending": "sang", "probabilities": [0.3, 0.7]}
+    (only,) = task.findings(chosen, [sung] * 2, chosen).mistakes
     assert (only.right, only.said, only.sure, only.place) == ("ran", "sang", 0.7, "row 0")
 
     several = [TextExample(str(n), "a text", None, labels) for n, labels in enumerate(("a|b", "", "b"))]
-    task = Classify.for_examples(several, multi_label=True)
+    task = begun(Classify, several, multi_label=True)
     chances = [{"a": 0.4, "b": 0.9}, {"a": 0.1, "b": 0.8}, {"a": 0.2, "b": 0.7}]
-    worst = task.mistakes(several, [{"labels": ["b"], "probabilities": each} for each in chances])
-    assert [(each.right, each.said, each.place) for each in worst] == [("none", "b", "1"), ("a, b", "b", "0")]
-    assert task.confusion(several, []) is None
+    found = task.findings(several, [{"labels": ["b"], "probabilities": each} for each in chances], several)
+    assert [(each.right, each.said, each.place) for each in found.mistakes] == [("none", "b", "1"), ("a, b", "b", "0")]
+    assert found.confusion is None

@@ -11,17 +11,11 @@ from hypothesis import strategies as st
 
 import bertkit
 from bertkit.errors import InputError, UsageError
-from bertkit.inference.choosing import drawn, fraction
-from bertkit.inference.encoder import TextEncoder
-from bertkit.inference.generation import Generator, generate, prompt_ids, write
-from bertkit.inference.sampling import Sampling
-from bertkit.inference.streaming import Text
-from bertkit.interop.weights import save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import PRESETS
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import PRESETS, config_from_json, vocabulary
+from bertkit.hub import save_model
+from bertkit.infer import Generator, Sampling, Text, TextEncoder, drawn, fraction, generate, prompt_ids, write
+from bertkit.nn import Bert
+from bertkit.text import Tokenizer, draw_sample
 from bertkit.text.train import train
 
 PROMPTS = ["The file", "A class definition is an executable statement that", "Names"]
@@ -30,7 +24,7 @@ DRAWN = Sampling(max_new_tokens=12, temperature=1.0, seed=5)
 
 @pytest.fixture(scope="module")
 def byte_tokenizer(english: list[str]) -> Tokenizer:
-    return train(draw_sample(english, hold_out=False), VocabularyRecipe("gpt2", vocab_size=600)).tokenizer
+    return train(draw_sample(english, hold_out=False), vocabulary("gpt2", vocab_size=600)).tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -248,7 +242,7 @@ def test_settings_that_cannot_work_are_refused_where_they_are_made(settings, mes
 
 def test_rows_beyond_the_vocabulary_are_never_written(writer):
     changes = {"vocab_size": writer.tokenizer.vocab_size + 40}
-    model = Bert(bertkit.BertConfig.from_json({**writer.config.to_json(), **changes}), pooler=False, nsp=False)
+    model = Bert(config_from_json({**writer.config.to_json(), **changes}), pooler=False, nsp=False)
     wider = TextEncoder(model, writer.tokenizer)
     with torch.no_grad():
         model.encoder.embeddings.word.weight[-40:] *= 50

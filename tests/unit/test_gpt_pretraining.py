@@ -16,26 +16,19 @@ import torch
 import transformers
 
 from bertkit import device
-from bertkit.corpus.folder import CorpusFolder
-from bertkit.corpus.preparing.prepare import Recipe as Preparation
-from bertkit.corpus.preparing.prepare import prepare
-from bertkit.corpus.sampling.order import Choice
-from bertkit.corpus.sampling.sequences import Sequences
-from bertkit.corpus.sampling.stream import Stream
-from bertkit.corpus.shards import Shard
+from bertkit.corpus import CorpusFolder, Sequences, Shard, Stream, prepare
+from bertkit.corpus import Recipe as Preparation
+from bertkit.corpus.keyed import Choice
 from bertkit.errors import CorpusError, InterruptionError, UsageError
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import load_model, save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import PRESETS
-from bertkit.objectives.masking import Masking
-from bertkit.objectives.pretraining import PretrainingData, terms
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
+from bertkit.families import PRESETS, vocabulary
+from bertkit.hub import ModelFolder, load_model, save_model
+from bertkit.nn import Bert
+from bertkit.objectives import NextWords, PretrainingData, Together
+from bertkit.report import write_report
+from bertkit.text import draw_sample
 from bertkit.text.train import train
-from bertkit.training.pretrain import pretrain, resume
-from bertkit.training.request import Request, make_recipe
-from bertkit.training.watcher import Watcher
+from bertkit.train import Request, Watcher, make_recipe, resume
+from bertkit.train.pretrain import pretrain
 from corpora import lines_of
 
 FEW_STEPS = {"batch": 8, "length": 32}
@@ -52,14 +45,14 @@ def corpora(tmp_path_factory: pytest.TempPathFactory, english: list[str], shards
     sample = draw_sample(english[:1600], hold_out=False)
     made = {"bert": shards}
     for family in ("roberta", *CLASSES):
-        tokenizer = train(sample, VocabularyRecipe(family, vocab_size=600)).tokenizer
+        tokenizer = train(sample, vocabulary(family, vocab_size=600)).tokenizer
         recipe = Preparation(validation=0.1, near_duplicates=None, boilerplate=None)
         made[family] = prepare([text], tokenizer, folder / family, recipe).path
     return made
 
 
 def trained(corpora: dict[str, Path], model: str, out: Path, **change: object) -> dict[str, float]:
-    return pretrain(requested(corpora, model, **change), out, ONE_CORE, Watcher())
+    return pretrain(requested(corpora, model, **change), out, ONE_CORE, Watcher(), report=write_report)
 
 
 def requested(corpora: dict[str, Path], model: str, corpus: str = "", **change: object) -> Request:
@@ -121,7 +114,7 @@ def test_without_such_a_token_documents_follow_one_another():
 
 
 def test_whole_sentences_across_documents_have_a_separator_between_documents():
-    sequences = Sequences([SHARD], max_length=10, cls_id=2, sep_id=3, across_documents=True)
+    sequences = Sequences([SHARD], max_length=10, cls_id=2, sep_id=3, across=True)
     read = [sequences[number] for number in range(len(sequences))]
     assert [sample.ids.tolist() for sample in read] == [
         [2, 11, 12, 13, 14, 15, 3, 21, 22, 3],
@@ -135,7 +128,7 @@ def test_whole_sentences_across_documents_have_a_separator_between_documents():
 def test_across_documents_every_token_is_there_once_and_sequences_are_as_full_as_can_be(length, corpora):
     corpus = CorpusFolder(corpora["roberta"])
     tokenizer, (shard,) = corpus.tokenizer, corpus.shards("train")
-    sequences = corpus.sequences(max_length=length, across_documents=True)
+    sequences = corpus.sequences(max_length=length, across=True)
     read = [sequences[number] for number in range(len(sequences))]
     assert np.array_equal(np.concatenate([sample.ids[~sample.special] for sample in read]), shard.tokens)
     assert max(map(len, read)) <= length
@@ -161,12 +154,12 @@ def test_the_loss_of_a_batch_is_that_of_the_reference(family, corpora, tmp_path)
     save_model(tmp_path / "model", model, corpus.tokenizer)
     theirs = CLASSES[family].from_pretrained(tmp_path / "model").eval()
     for packed in (True, False):
-        data = PretrainingData(corpus, masking=Masking(), nsp=False, next_words=True, seed=0, packed=packed)
+        data = PretrainingData(corpus, objectives=Together([NextWords(corpus.tokenizer)]), seed=0, packed=packed)
         last = data.size(0, 32) - 1  # the shorter one
         choices = [Choice(0, number) for number in (0, 5, last)]
         batch = data.batch(choices, 32)
         with torch.no_grad():
-            (name, term), *more = terms(model, batch).items()
+            (name, term), *more = data.objectives.terms(model, batch).items()
             ids = [torch.from_numpy(data.sample(choice, 32)[0].ids)[None] for choice in choices]
             expected = sum(theirs(each, labels=each).loss.item() * (each.shape[1] - 1) for each in ids)
         assert (name, more) == ("clm", [])
@@ -215,10 +208,10 @@ def test_a_gpt_is_gone_on_with_from_its_folder(corpora, runs, tmp_path):
 
 
 def test_masked_words_are_learned_across_documents_too(corpora, tmp_path):
-    facts = trained(corpora, "bert-tiny", tmp_path / "run", across_documents=True, nsp=False)
+    facts = trained(corpora, "bert-tiny", tmp_path / "run", across=True, nsp=False)
     assert {name for name in facts if name.endswith("_accuracy")} == {"mlm_accuracy"}
     settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
-    assert (settings["recipe"]["across_documents"], settings["model"]["is_decoder"]) == (True, False)
+    assert (settings["recipe"]["across"], settings["model"]["causal"]) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -228,13 +221,13 @@ def test_masked_words_are_learned_across_documents_too(corpora, tmp_path):
         ("bert-tiny", "gpt2", {}, r"for GPT-2 .bpe., and bert-tiny reads BERT's"),
         ("gpt-tiny", "gpt2", {}, r"for GPT-2 .bpe., and gpt-tiny reads OpenAI GPT's"),
         ("gpt2-tiny", "gpt2", {"nsp": True}, "next sentences for a gpt2 model, which reads from left to right"),
-        ("gpt2-tiny", "gpt2", {"masking.copies": 1}, "--masks for a gpt2 model"),
-        ("gpt2-tiny", "gpt2", {"masking.unit": "word"}, "--mask for a gpt2 model"),
-        ("bert-tiny", "bert", {**ONE_WAY, "masking.rate": 0.2}, "--mask-rate for a left-to-right bert model"),
-        ("bert-tiny", "bert", {**ONE_WAY, "masking.masked": 0.5}, "Leave out --mask-shares"),
+        ("gpt2-tiny", "gpt2", {"masks": 1}, "`masks` for a gpt2 model"),
+        ("gpt2-tiny", "gpt2", {"mask": "word"}, "`mask` for a gpt2 model"),
+        ("bert-tiny", "bert", {**ONE_WAY, "mask_rate": 0.2}, "`mask_rate` for a left-to-right bert model"),
+        ("bert-tiny", "bert", {**ONE_WAY, "mask_shares": "50/10/40"}, "Leave out `mask_shares`"),
         ("gpt2-tiny", "gpt2", {"pre_norm": False}, "a gpt2 with its norms last"),
         ("gpt-tiny", "gpt", {"pre_norm": True}, "a gpt with its norms first"),
-        ("bert-tiny", "bert", {"across_documents": True}, "across documents, and pairs of sentences.*--no-nsp"),
+        ("bert-tiny", "bert", {"across": True}, "across documents, and pairs of sentences.*nsp=False"),
         ("gpt2-tiny", "gpt2", {"length": 2000}, "sequences of 2000 tokens, and the model has 1024 positions"),
     ],
 )
@@ -256,10 +249,10 @@ def test_a_gpt_may_be_told_that_it_reads_from_left_to_right(corpora):
 @pytest.mark.parametrize(
     ("family", "corpus", "message"),
     [
-        ("gpt2", "bert", r"for BERT .wordpiece., and .*start reads GPT-2's .bpe.. Prepare it with --tokenizer"),
-        ("roberta", "bert", r"for BERT .wordpiece., and .*start reads RoBERTa's .bpe.. Prepare it with --tokenizer"),
-        ("roberta", "gpt2", r"for GPT-2 .bpe., and .*start reads RoBERTa's .bpe.. Prepare it with --tokenizer"),
-        ("gpt2", "other gpt2", r"prepared with another tokenizer .sha256 .*start\.$"),
+        ("gpt2", "bert", r"for BERT .wordpiece., and .*start reads GPT-2's .bpe.. Prepare it with `tokenizer"),
+        ("roberta", "bert", r"for BERT .wordpiece., and .*start reads RoBERTa's .bpe.. Prepare it with `tokenizer"),
+        ("roberta", "gpt2", r"for GPT-2 .bpe., and .*start reads RoBERTa's .bpe.. Prepare it with `tokenizer"),
+        ("gpt2", "other gpt2", r"prepared with another tokenizer .sha256 .*start`\.$"),
     ],
 )
 def test_shards_for_another_model_than_the_one_to_go_on_from_are_told(
@@ -268,9 +261,7 @@ def test_shards_for_another_model_than_the_one_to_go_on_from_are_told(
     tokenizer = CorpusFolder(corpora[family]).tokenizer
     if corpus == "other gpt2":
         corpus = "gpt2"
-        tokenizer = train(
-            draw_sample(english[:400], hold_out=False), VocabularyRecipe("gpt2", vocab_size=500)
-        ).tokenizer
+        tokenizer = train(draw_sample(english[:400], hold_out=False), vocabulary("gpt2", vocab_size=500)).tokenizer
     config = PRESETS[f"{family}-tiny"](vocab_size=tokenizer.vocab_size)
     save_model(tmp_path / "start", Bert(config, pooler=False, nsp=False), tokenizer)
     request = Request(
@@ -278,5 +269,5 @@ def test_shards_for_another_model_than_the_one_to_go_on_from_are_told(
     )
     with pytest.raises(CorpusError, match=message) as refused:
         pretrain(request, tmp_path / "run", ONE_CORE, Watcher())
-    assert "--extend-vocabulary" not in str(refused.value)
+    assert "extend_vocabulary" not in str(refused.value)
     assert not (tmp_path / "run").exists()

@@ -10,14 +10,11 @@ import torch
 
 from bertkit.cli.info import folder_facts
 from bertkit.errors import ConfigError, InputError, ModelFolderError, TokenizerError, UsageError
-from bertkit.inference.encoder import TextEncoder, load_encoder
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import load_model, save_model
-from bertkit.model.bert import Bert
-from bertkit.model.inputs import lay_out
-from bertkit.model.presets import PRESETS
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
+from bertkit.families import PRESETS, vocabulary
+from bertkit.hub import ModelFolder, load_model, save_model
+from bertkit.infer import TextEncoder, load_encoder
+from bertkit.nn import Bert, lay_out
+from bertkit.text import draw_sample
 from bertkit.text.train import train
 from commands import bertkit_command
 
@@ -28,7 +25,7 @@ EVERY_GPT = pytest.mark.parametrize("family", ["gpt", "gpt2"])
 def folders(tmp_path_factory: pytest.TempPathFactory, english: list[str]) -> dict[str, Path]:
     place, sample = tmp_path_factory.mktemp("gpts"), draw_sample(english, hold_out=False)
     for family in ("gpt", "gpt2"):
-        tokenizer = train(sample, VocabularyRecipe(family, vocab_size=600)).tokenizer
+        tokenizer = train(sample, vocabulary(family, vocab_size=600)).tokenizer
         torch.manual_seed(0)
         config = PRESETS[f"{family}-tiny"](vocab_size=tokenizer.vocab_size, max_position_embeddings=64)
         save_model(place / family, Bert(config, pooler=False, nsp=False), tokenizer)
@@ -92,11 +89,11 @@ def test_any_token_may_fill_up_short_sequences(encoder, family):
     texts = ["The statement is closed.", "A", "Two words"]
     sequences = [(ids, [0] * len(ids)) for ids in encoder.tokenizer.encode_ids(texts)]
     with torch.no_grad():
-        packed = lay_out(sequences, packed=True, pad_id=0).through(encoder.model.encoder)
+        packed = encoder.model.encoder.read(lay_out(sequences, packed=True, pad_id=0))
         for filling in (encoder.tokenizer.filling_id, 17):
             padded = lay_out(sequences, packed=False, pad_id=filling)
             seen = padded.seen.flatten().bool()
-            torch.testing.assert_close(padded.through(encoder.model.encoder)[seen], packed, atol=1e-5, rtol=0)
+            torch.testing.assert_close(encoder.model.encoder.read(padded)[seen], packed, atol=1e-5, rtol=0)
 
 
 @EVERY_GPT
@@ -125,7 +122,7 @@ def test_info_says_what_it_is(folders, family):
 
 def test_a_tokenizer_of_another_kind_is_refused(folders, tmp_path, english):
     folder = ModelFolder(folders["gpt2"])
-    albert = train(draw_sample(english, hold_out=False), VocabularyRecipe("albert", vocab_size=600)).tokenizer
+    albert = train(draw_sample(english, hold_out=False), vocabulary("albert", vocab_size=600)).tokenizer
     save_model(tmp_path / "wrong", load_model(folder).model, albert)
     with pytest.raises(TokenizerError, match="has a Unigram tokenizer, and GPT-2's is BPE"):
         ModelFolder(tmp_path / "wrong").tokenizer()
@@ -168,7 +165,7 @@ def test_weights_of_one_gpt_in_the_others_config_are_refused(folders, tmp_path):
 @pytest.mark.parametrize(
     ("family", "change"),
     [
-        ("gpt2", {"is_decoder": False}),
+        ("gpt2", {"causal": False}),
         ("gpt2", {"pre_norm": False}),
         ("gpt2", {"type_vocab_size": 2}),
         ("gpt", {"pre_norm": True}),

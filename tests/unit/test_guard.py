@@ -2,54 +2,64 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from bertkit.training.guard import (
+from bertkit.train import (
     EARLIEST,
     LINES,
     RETURNS,
     SKIPS_BEFORE_RETURN,
+    Checkpoints,
+    Guard,
+    Log,
+    Progress,
+    Recipe,
+    Stage,
     Verdict,
+    Watcher,
+    bert,
     diagnosis,
     does_not_move,
-    judge,
 )
-from bertkit.training.progress import Progress
-from bertkit.training.recipes import Recipe, Stage, bert
 
 
 def begun(**changes) -> Progress:
-    return Progress(**{"total_steps": 1000, "micro_batch": 8, **changes})
+    return Progress(**{"total": 1000, "limit": 8, **changes})
 
 
-@pytest.mark.parametrize("bad", [(math.nan, 1.0), (math.inf, 1.0), (2.0, math.nan), (2.0, math.inf), (-math.inf, 1.0)])
-def test_a_step_that_is_not_finite_is_skipped_and_several_in_a_row_lead_back(bad: tuple[float, float]):
-    progress = begun()
-    verdicts = [judge(progress, *bad) for _ in range(SKIPS_BEFORE_RETURN)]
+def guard() -> Guard:
+    return Guard(Log(Watcher(), every=1), Checkpoints(Path("nowhere")), remedy="")
+
+
+def test_bad_steps_are_skipped_and_several_in_a_row_lead_back():
+    judging = guard()
+    verdicts = [judging.judge(False) for _ in range(SKIPS_BEFORE_RETURN)]
     assert verdicts == [Verdict.SKIP] * (SKIPS_BEFORE_RETURN - 1) + [Verdict.GO_BACK]
-    assert progress.skipped == SKIPS_BEFORE_RETURN
+    assert judging.skipped == SKIPS_BEFORE_RETURN
 
 
 def test_a_good_step_in_between_counts_anew():
-    progress = begun()
+    judging = guard()
     for _ in range(5):
-        assert [judge(progress, math.nan, 1.0) for _ in range(SKIPS_BEFORE_RETURN - 1)][-1] is Verdict.SKIP
-        assert judge(progress, 5.0, 1.0) is Verdict.GOOD
-    assert progress.skipped == 5 * (SKIPS_BEFORE_RETURN - 1)
-    assert progress.skipped_in_a_row == 0
+        assert [judging.judge(False) for _ in range(SKIPS_BEFORE_RETURN - 1)][-1] is Verdict.SKIP
+        assert judging.judge(True) is Verdict.GOOD
+    assert judging.skipped == 5 * (SKIPS_BEFORE_RETURN - 1)
+    assert judging.in_a_row == 0
 
 
 def test_after_the_last_return_the_run_gives_up():
-    bad = {"skipped_in_a_row": SKIPS_BEFORE_RETURN - 1}
-    assert judge(begun(rollbacks=RETURNS - 1, **bad), math.nan, 1.0) is Verdict.GO_BACK
-    assert judge(begun(rollbacks=RETURNS, **bad), math.nan, 1.0) is Verdict.GIVE_UP
+    for returns, expected in ((RETURNS - 1, Verdict.GO_BACK), (RETURNS, Verdict.GIVE_UP)):
+        judging = guard()
+        judging.restore({**judging.state(), "returns": returns, "in_a_row": SKIPS_BEFORE_RETURN - 1}, {})
+        assert judging.judge(False) is expected
 
 
-def test_a_huge_but_finite_step_is_good():
-    assert judge(begun(), 1e30, 1e30) is Verdict.GOOD
+def test_without_checkpoints_there_is_no_way_back():
+    judging = Guard(Log(Watcher(), every=1), remedy="")
+    assert [judging.judge(False) for _ in range(SKIPS_BEFORE_RETURN)][-1] is Verdict.GIVE_UP
 
 
 FLAT = [6.5 + 0.01 * (-1) ** n for n in range(LINES)]
@@ -57,14 +67,14 @@ FALLING = [8 - 0.01 * n for n in range(LINES)]
 
 
 def test_a_level_or_rising_loss_does_not_move_and_a_falling_one_does():
-    assert does_not_move(begun(step=500, losses=FLAT))
-    assert does_not_move(begun(step=500, losses=FALLING[::-1]))
-    assert not does_not_move(begun(step=500, losses=FALLING))
+    assert does_not_move(FLAT, begun(step=500))
+    assert does_not_move(FALLING[::-1], begun(step=500))
+    assert not does_not_move(FALLING, begun(step=500))
 
 
 def test_only_the_newest_lines_count():
-    assert does_not_move(begun(step=500, losses=[9.0, 8.0, 7.0, *FLAT]))
-    assert not does_not_move(begun(step=500, losses=[*FLAT, *FALLING]))
+    assert does_not_move([9.0, 8.0, 7.0, *FLAT], begun(step=500))
+    assert not does_not_move([*FLAT, *FALLING], begun(step=500))
 
 
 @pytest.mark.parametrize(
@@ -72,13 +82,14 @@ def test_only_the_newest_lines_count():
     [
         {"step": 500, "losses": FLAT[1:]},
         {"step": EARLIEST - 1, "losses": FLAT},
-        {"step": 500, "losses": FLAT, "total_steps": 10_000},
+        {"step": 500, "losses": FLAT, "total": 10_000},
         {"step": 950, "losses": FLAT},
     ],
     ids=["few lines", "few steps", "warm-up", "end"],
 )
 def test_nothing_is_said_too_early_or_near_the_end(early_or_late: dict):
-    assert not does_not_move(begun(**early_or_late))
+    losses = early_or_late.pop("losses")
+    assert not does_not_move(losses, begun(**early_or_late))
 
 
 NOTHING_WRONG = {"read": {"documents": 100}, "dropped": {"duplicate": 3}, "kept": {"train": {"tokens": 10**6}}}
@@ -95,8 +106,8 @@ def rate(value: float, kind: str = "adamw") -> Recipe:
 
 
 def test_a_diagnosis_names_the_learning_rate():
-    assert "the learning rate 1e-06 is low (try --learning-rate" in said(rate(1e-6))
-    assert "the learning rate 0.5 is high (try --learning-rate" in said(rate(0.5))
+    assert "the learning rate 1e-06 is low (try `learning_rate=" in said(rate(1e-6))
+    assert "the learning rate 0.5 is high (try `learning_rate=" in said(rate(0.5))
     assert "learning rate 5e-05 is low" in said(rate(1e-4), rate_scale=0.5), "after a return to a checkpoint"
     assert "learning rate" not in said(rate(1e-3))
     assert "is high" in said(rate(0.01))
@@ -104,7 +115,7 @@ def test_a_diagnosis_names_the_learning_rate():
 
 
 def test_a_diagnosis_names_a_tiny_batch():
-    assert "a batch of 2 x 128 tokens is tiny (try --batch 32)" in said(stage=Stage(length=128, batch=2, share=1.0))
+    assert "a batch of 2 x 128 tokens is tiny (try `batch=32`)" in said(stage=Stage(length=128, batch=2, share=1.0))
     assert "batch" not in said(stage=Stage(length=128, batch=8, share=1.0))
 
 

@@ -8,13 +8,8 @@ from typing import Any
 import pytest
 
 from bertkit.errors import InputError, UsageError
-from bertkit.tasks.choice import MultipleChoice
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.embed import Embed
-from bertkit.tasks.qa import Qa
-from bertkit.tasks.regress import Regress
-from bertkit.tasks.tag import Tag
-from bertkit.tasks.task import Reading
+from bertkit.tables import Reading
+from bertkit.tasks import Classify, Embed, MultipleChoice, Qa, Regress, Tag, examples_in
 
 ROWS = [f"the film number {n} is {'good' if n % 2 else 'bad'},{'pos' if n % 2 else 'neg'},{n}" for n in range(12)]
 SURVEY = "Is there anything else that you would like to tell us about your visit?"
@@ -25,7 +20,7 @@ def read(
 ) -> tuple[Any, list[str]]:
     (folder / name).write_text(content)
     notes: list[str] = []
-    return list(task.read(str(folder / name), Reading(**reading), notes)), notes
+    return list(examples_in(task, str(folder / name), Reading(**reading), notes)), notes
 
 
 @pytest.mark.parametrize("extra", ["2019", SURVEY, "7.5"])
@@ -34,7 +29,7 @@ def test_two_known_names_are_a_header_beside_a_number_or_a_long_name(tmp_path: P
     examples, _ = read(tmp_path, content)
     assert len(examples) == 12
     assert {example.right for example in examples} == {"pos", "neg"}
-    with pytest.raises(InputError, match="are names of columns, and --columns gives names too"):
+    with pytest.raises(InputError, match="are names of columns, and `columns` gives names too"):
         read(tmp_path, content, columns=("text", "label", "year"))
 
 
@@ -42,7 +37,7 @@ def test_one_known_name_above_texts_is_a_header_too(tmp_path: Path):
     content = "\n".join(["text,2019", *(row.replace(",pos", "").replace(",neg", "") for row in ROWS)])
     examples, notes = read(tmp_path, content, labelled=False)
     assert len(examples) == 12, "answers and rows stay in step"
-    assert "taken for the names of columns: if it is a row, name them with --columns" in notes[0]
+    assert "taken for the names of columns: if it is a row, name them with `columns`" in notes[0]
     assert len(read(tmp_path, content, labelled=False, columns=("what", "year"), names={"text": "what"})[0]) == 13
 
 
@@ -68,7 +63,7 @@ def test_a_column_of_training_that_is_misspelt_is_not_replaced_by_another(tmp_pa
     right = {"text": "title", "label": "label"}[part]
     with pytest.raises(InputError, match=f"has no column '{right}', which the model was trained with") as caught:
         read(tmp_path, content, remembered=kept, names=given)
-    assert f"Then name it with --{part}-column." in str(caught.value)
+    assert f"Then name it with `{part}_column`." in str(caught.value)
 
 
 def test_another_name_for_a_column_of_training_is_said(tmp_path: Path):

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from bertkit.errors import InputError
-from bertkit.tasks import task_called
-from bertkit.tasks.data.ids import SeenIds, id_column
-from bertkit.tasks.task import Reading
+from bertkit.tables import Reading, SeenIds, id_column
+from bertkit.tasks import examples_in, task_called
 
 EXAMPLES: dict[str, dict[str, Any]] = {
     "classify": {"text": "good value", "label": "pos"},
@@ -28,7 +27,7 @@ def notes_of(folder: Path, task: str, ids: list[Any], column: str = "id", **read
     """How many examples there are, and what is said of their ids."""
     path, notes = folder / "a.jsonl", list[str]()
     path.write_text("".join(json.dumps({column: each, **EXAMPLES[task]}) + "\n" for each in ids))
-    examples = list(task_called(task).read(str(path), Reading(**reading), notes))
+    examples = list(examples_in(task_called(task), str(path), Reading(**reading), notes))
     return len(examples), [note for note in notes if "more than once" in note]
 
 
@@ -55,7 +54,7 @@ def test_answers_are_known_by_the_ids_of_their_questions(tmp_path: Path):
     squad = {"data": [{"paragraphs": [{"context": "From Norway.", "qas": [question, question]}]}]}
     (tmp_path / "squad.json").write_text(json.dumps(squad))
     notes: list[str] = []
-    assert len(list(task_called("qa").read(str(tmp_path / "squad.json"), Reading(labelled=False), notes))) == 2
+    assert len(list(examples_in(task_called("qa"), str(tmp_path / "squad.json"), Reading(labelled=False), notes))) == 2
     assert "it is 'x', in article 1, paragraph 1 and again in article 1, paragraph 1" in notes[0]
 
 
@@ -67,7 +66,7 @@ def test_rows_without_labels_go_by_without_their_ids_being_remembered(tmp_path: 
 def test_a_column_that_is_read_holds_no_ids(tmp_path: Path):
     (tmp_path / "a.csv").write_text("text,id\na,x\nb,y\nc,x\n")
     notes: list[str] = []
-    list(task_called("classify").read(str(tmp_path / "a.csv"), Reading(names={"label": "id"}), notes))
+    list(examples_in(task_called("classify"), str(tmp_path / "a.csv"), Reading(names={"label": "id"}), notes))
     assert not any("more than once" in note for note in notes)
 
 

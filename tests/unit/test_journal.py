@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bertkit.errors import InputError, UsageError, WriteError
-from bertkit.training.journal import Journal, read_log, read_times
+from bertkit.train import Journal, read_log, read_times
 
 
 def step_record(step: int) -> dict:
@@ -42,7 +42,7 @@ def test_a_record_is_in_the_file_as_soon_as_it_is_written(tmp_path):
     code = """
 import os, signal, sys
 from pathlib import Path
-from bertkit.training.journal import Journal
+from bertkit.train.journal import Journal
 journal = Journal(Path(sys.argv[1]))
 journal.write({"kind": "step", "step": 1, "loss": 0.1 + 0.2})
 journal.time({"step": 1, "seconds": 2.5})
@@ -155,7 +155,7 @@ def test_a_damaged_line_is_named(tmp_path):
     with Journal(tmp_path) as journal:
         train(journal, 1, 3)
     lines = (tmp_path / "log.jsonl").read_bytes().splitlines(keepends=True)
-    for damage in (b"\x00\x00\x00\n", b"[1]\n", b"\xff\n"):
+    for damage in (b"\x00\x00\x00\n", b"[1]\n", b"\xff\n", b'{"kind":"step","rtep":2}\n', b'{"step":"2"}\n'):
         (tmp_path / "log.jsonl").write_bytes(lines[0] + damage + lines[1])
         with pytest.raises(InputError, match=r"log\.jsonl line 2 is no record"):
             read_log(tmp_path)
@@ -215,7 +215,7 @@ def test_a_full_disk_leaves_whole_lines_and_is_explained(tmp_path):
 import resource, sys
 from pathlib import Path
 from bertkit.errors import WriteError
-from bertkit.training.journal import Journal
+from bertkit.train.journal import Journal
 journal = Journal(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 for step in range(1000):

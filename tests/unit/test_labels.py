@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 from bertkit.errors import InputError
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.data.conll import TagExample
-from bertkit.tasks.data.texts import TextExample
-from bertkit.tasks.tag import Tag
-from bertkit.tasks.task import Reading
-from bertkit.training.examples import FinetuneRequest, read_examples
+from bertkit.tables import Reading, TagExample, TextExample
+from bertkit.tasks import Classify, Tag, examples_in
+from bertkit.train import FinetuneRequest, read_examples
+from fitting import begun
 
 
 def labelled(*labels: str | tuple[str, ...]) -> list[TextExample]:
@@ -22,13 +20,13 @@ def labelled(*labels: str | tuple[str, ...]) -> list[TextExample]:
 def test_labels_that_look_like_several_are_said():
     def remarks(*labels: str, **options: bool) -> list[str]:
         examples = labelled(*labels)
-        return Classify.for_examples(examples, **options).remarks(examples)
+        return Classify.begin(examples, Classify.options(**options), 512).notes
 
     (told,) = remarks("war", "sport", "money|war", "sport|war")
     assert told.startswith(
         "2 of 4 labels are joined from others, such as 'money|war', and count as labels of their own"
     )
-    assert "--multi-label" in told
+    assert "`multi_label=True`" in told
     assert remarks("war", "sport", "money|war", "sport|war", multi_label=True) == []
     assert remarks("a|b", "c|d", "e") == remarks("a", "a|b", "c") == [], "the sign may mean anything"
 
@@ -37,8 +35,8 @@ def test_one_label_for_all_is_refused_where_there_may_be_several_too():
     all_alike = [TextExample("a.csv, line 2", "x", None, "a")] * 3
     for several in (False, True):
         with pytest.raises(InputError, match=r"a\.csv, line 2: there is only one label in the training data, 'a'"):
-            Classify.for_examples(all_alike, multi_label=several)
-    Classify.for_examples([*all_alike, TextExample("", "y", None, "")], multi_label=True)
+            begun(Classify, all_alike, multi_label=several)
+    begun(Classify, [*all_alike, TextExample("", "y", None, "")], multi_label=True)
 
 
 @pytest.mark.parametrize(
@@ -54,20 +52,21 @@ def test_one_label_for_all_is_refused_where_there_may_be_several_too():
     ],
 )
 def test_labels_that_are_parted_otherwise_than_by_a_pipe_are_not_learned_as_one(labels: tuple[str, ...], told: str):
-    with pytest.raises(InputError, match=rf"{told}.*expects a pipe.*Write them as a\|b.*leave --multi-label out"):
-        Classify.for_examples(labelled(*labels), multi_label=True)
-    Classify.for_examples(labelled(*labels, "b|c"), multi_label=True)
-    Classify.for_examples(labelled(*filter(None, labels), "c"))
+    with pytest.raises(InputError, match=rf"{told}.*expects a pipe.*Write them as a\|b.*leave `multi_label=True` out"):
+        begun(Classify, labelled(*labels), multi_label=True)
+    begun(Classify, labelled(*labels, "b|c"), multi_label=True)
+    begun(Classify, labelled(*filter(None, labels), "c"))
 
 
 def test_texts_that_have_one_label_each_where_there_may_be_several_are_said():
+    several = Classify.options(multi_label=True)
     for labels in (("a", "b", ""), (("a",), ("b;c",)), ("(none)", "b"), ("[neutral]", "b")):
         examples = labelled(*labels)
-        (told,) = Classify.for_examples(examples, multi_label=True).remarks(examples)
+        (told,) = Classify.begin(examples, several, 512).notes
         assert told.startswith("no text has more than one label: several are written as a|b")
     for labels in (("a", "a|b"), (("a", "b"), ())):
         examples = labelled(*labels)
-        assert Classify.for_examples(examples, multi_label=True).remarks(examples) == []
+        assert Classify.begin(examples, several, 512).notes == []
 
 
 @pytest.mark.parametrize("spelling", ["NaN", "nan", "null", "NULL", "None", "N/A", "NA", "#N/A"])
@@ -75,8 +74,8 @@ def test_a_label_that_may_stand_for_none_is_kept_and_said(tmp_path: Path, spelli
     path = tmp_path / "a.csv"
     path.write_text(f"text,label\na,x\nb,{spelling}\nc,y\nd,{spelling}\n")
     notes: list[str] = []
-    examples = list(Classify.read(str(path), Reading(), notes))
-    assert Classify.for_examples(examples).classes == tuple(sorted({"x", "y", spelling}))
+    examples = list(examples_in(Classify, str(path), Reading(), notes))
+    assert begun(Classify, examples).classes == tuple(sorted({"x", "y", spelling}))
     told = f"{path}: 2 rows have the label {spelling!r}, first in line 3, and it counts as a label like others"
     assert any(note.startswith(told) and note.endswith("remove these rows") for note in notes)
 
@@ -85,18 +84,18 @@ def test_of_usual_labels_nothing_is_said(tmp_path: Path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\na,none\nb,Nan\nc,0\nd,na\n")
     notes: list[str] = []
-    list(Classify.read(str(path), Reading(names={"text": "text", "label": "label"}), notes))
+    list(examples_in(Classify, str(path), Reading(names={"text": "text", "label": "label"}), notes))
     assert notes == []
 
 
 def test_labels_that_nobody_named_are_the_numbers_of_a_file_and_of_nothing_else():
     task = Classify(classes=("LABEL_0", "LABEL_1"))
-    assert task.named_as_in(labelled("1")).labels == ("0", "1")
-    for others in ([], labelled("yes"), labelled("0", "2"), labelled("LABEL_0")):
-        assert task.named_as_in(others) == task
-    named = Classify(classes=("no", "yes"))
-    assert named.named_as_in(labelled("1")) == named
-    assert Tag(tags=("LABEL_0", "LABEL_1")).named_as_in([TagExample("", ("a",), ("1",))]).labels == ("0", "1")
+    assert task.meet(labelled("1")).task.classes == ("0", "1")
+    assert task.meet([]).task == task.meet(labelled("LABEL_0")).task == task
+    for refused, others in ((task, ("yes",)), (task, ("0", "2")), (Classify(classes=("no", "yes")), ("1",))):
+        with pytest.raises(InputError, match="is not among those of the training data"):
+            refused.meet(labelled(*others))
+    assert Tag(tags=("LABEL_0", "LABEL_1")).meet([TagExample("", ("a",), ("1",))]).task.tags == ("0", "1")
 
 
 def test_labels_are_learned_under_the_names_that_training_has_for_them(tmp_path: Path):

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertkit.corpus.sampling.keyed import key
-from bertkit.corpus.sampling.samples import Sample
+from bertkit.corpus import Sample, key
 from bertkit.errors import UsageError
-from bertkit.objectives.masking import Masked, Masking, Vocabulary, mask, shares_of
+from bertkit.objectives import Masked, Masking, Vocabulary, mask, shares_of
 
 CLS, SEP, MASK = 1, 2, 3
 VOCABULARY = Vocabulary(MASK, np.arange(10, 1010))

@@ -7,10 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertkit.model.bert import Bert
-from bertkit.model.encoder import additive_mask
-from bertkit.model.packing import Padded, grouped
-from bertkit.model.presets import PRESETS, bert_base, bert_large, bert_mini, bert_tiny
+from bertkit.families import PRESETS, bert_base, bert_large, bert_mini, bert_tiny
+from bertkit.nn import Bert, Padded, additive_mask, grouped
 
 # Turc et al. 2019, table 1 (millions, pretraining heads included); BERT-large's 340M is Devlin et al. 2018, rounded.
 PUBLISHED = {"bert-tiny": 4.4, "bert-mini": 11.3, "bert-small": 29.1, "bert-medium": 41.7, "bert-base": 110.1}
@@ -155,7 +153,7 @@ def test_packed_batches_have_the_same_gradients(model):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("family", [{}, {"pre_norm": True}, {"is_decoder": True}], ids=["post", "pre", "causal"])
+@pytest.mark.parametrize("family", [{}, {"pre_norm": True}, {"causal": True}], ids=["post", "pre", "causal"])
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 30)), min_size=1, max_size=8))
 def test_sequences_packed_in_any_lengths_are_as_each_alone(family, runs):
     """Some of nearly one length are filled up to it within attention: nothing of that may be seen outside."""

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertkit.errors import UsageError
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned, HeadShape
-from bertkit.model.inputs import lay_out
-from bertkit.model.presets import bert_tiny
-from bertkit.objectives.clm import next_word_term
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.data.texts import TextExample
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.training.fit import FitSettings, fit
+from bertkit.families import bert_tiny
+from bertkit.nn import Bert, FineTuned, HeadShape, lay_out
+from bertkit.objectives import next_word_term
+from bertkit.tables import TextExample
+from bertkit.tasks import Classify
+from bertkit.text import Tokenizer
+from bertkit.train import FitSettings
+from bertkit.train.fit import fit
+from fitting import begun
 
 SEQUENCES = st.lists(st.lists(st.integers(1, 99), min_size=1, max_size=9), min_size=1, max_size=5)
 
@@ -25,7 +25,7 @@ SEQUENCES = st.lists(st.lists(st.integers(1, 99), min_size=1, max_size=9), min_s
 def left_to_right(words: int) -> Bert:
     torch.manual_seed(0)
     without_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    return Bert(bert_tiny(vocab_size=words, is_decoder=True, **without_dropout), pooler=False, nsp=False)
+    return Bert(bert_tiny(vocab_size=words, causal=True, **without_dropout), pooler=False, nsp=False)
 
 
 @settings(deadline=None, max_examples=25)
@@ -34,7 +34,7 @@ def test_every_token_but_the_first_of_a_sequence_is_asked_for(sequences: list[li
     model = left_to_right(100).eval()
     sequences.sort(key=len, reverse=True)
     inputs = lay_out([(ids, [0] * len(ids)) for ids in sequences], packed=packed, pad_id=0)
-    term = next_word_term(model, inputs, inputs.through(model.encoder))
+    term = next_word_term(model, inputs, model.encoder.read(inputs))
     expected = torch.zeros(())
     for ids in sequences:
         scores = model.word_scores(model.encoder(torch.tensor([ids])).last)[0]
@@ -46,15 +46,15 @@ def test_every_token_but_the_first_of_a_sequence_is_asked_for(sequences: list[li
 def language_loss(model: Bert, units: list[list[int]]) -> float:
     inputs = lay_out([(ids, [0] * len(ids)) for ids in units], packed=False, pad_id=0)
     with torch.no_grad():
-        return float(next_word_term(model, inputs, inputs.through(model.encoder)).total)
+        return float(next_word_term(model, inputs, model.encoder.read(inputs)).total)
 
 
 def test_with_a_weight_the_language_is_learned_beside_the_task(tokenizer: Tokenizer):
     examples = [
         TextExample(str(n), f"return {'value' if n % 2 else 'class'} import", None, str(n % 2)) for n in range(32)
     ]
-    task = Classify.for_examples(examples, max_length=16)
-    units = [unit for features in task.encode(examples, tokenizer) for unit in task.units(features)]
+    task = begun(Classify, examples, max_length=16)
+    units = task.encode(examples, tokenizer).to_learn()
     losses = {}
     for weight in (0.0, 0.5):
         bert = left_to_right(tokenizer.vocab_size)
@@ -62,7 +62,7 @@ def test_with_a_weight_the_language_is_learned_beside_the_task(tokenizer: Tokeni
         model = FineTuned(bert, HeadShape(reads="last", outputs=2))
         how = FitSettings(epochs=10, batch=8, learning_rate=1e-3, language_weight=weight)
         fit(model, task, units, None, how, seed=0, pad_id=0)
-        assert model.bert.mlm is None
+        assert model.network.mlm is None
         bert.mlm = head
         losses[weight] = language_loss(bert.eval(), [list(features.ids) for unit in units for features in unit])
     assert losses[0.5] < 0.5 * losses[0.0]

@@ -7,22 +7,37 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bertkit.corpus.folder import CorpusFolder
-from bertkit.corpus.sampling.order import Choice
-from bertkit.model.bert import Bert
-from bertkit.model.presets import bert_tiny
-from bertkit.objectives.masking import Masking
-from bertkit.objectives.mlm import PLACES_AT_ONCE, masked_word_term
-from bertkit.objectives.nsp import next_sentence_term
-from bertkit.objectives.pretraining import Batch, PretrainingData, terms
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.training.feed import micro_batches
-from bertkit.training.loop import Learner
+from bertkit.corpus import CorpusFolder, Sample
+from bertkit.corpus.keyed import Choice
+from bertkit.errors import UsageError
+from bertkit.families import bert_tiny
+from bertkit.nn import Bert, ComparesTexts
+from bertkit.objectives import (
+    FIRST,
+    PLACES_AT_ONCE,
+    Asked,
+    Batch,
+    Chosen,
+    Cut,
+    MaskedWords,
+    Masking,
+    NextSentence,
+    Objective,
+    Part,
+    PretrainingData,
+    Term,
+    Together,
+    answered,
+    masked_word_term,
+)
+from bertkit.text import Tokenizer
+from bertkit.train import Learner, micro_batches
 
 VOCABULARY = 500
 LENGTH = 64
@@ -57,18 +72,32 @@ def corpus(shards: Path) -> CorpusFolder:
     return CorpusFolder(shards)
 
 
-def data_of(corpus: CorpusFolder, **changes) -> PretrainingData:
-    options = {"masking": Masking(), "nsp": True, "seed": 0, "packed": True}
-    return PretrainingData(corpus, **{**options, **changes})
+def data_of(
+    corpus: CorpusFolder, *, masking: Masking | None = None, nsp: bool = True, seed: int = 0, packed: bool = True
+) -> PretrainingData:
+    chosen = [Chosen(name="mlm", options=masking), *([Chosen(name="nsp")] if nsp else [])]
+    return PretrainingData(corpus, objectives=Together.of(chosen, corpus.tokenizer), seed=seed, packed=packed)
 
 
 def some(count: int, epoch: int = 0) -> list[Choice]:
     return [Choice(epoch, number) for number in range(count)]
 
 
+def hidden(batch: Batch) -> tuple[Tensor, Tensor]:
+    """Where words are hidden, and which."""
+    return batch.asked["mlm"]["places"], batch.asked["mlm"]["answers"]
+
+
 def same(one: Batch, other: Batch) -> bool:
-    pairs = [(getattr(one, name), getattr(other, name)) for name in Batch.__dataclass_fields__]
-    return all(torch.equal(a, b) if isinstance(a, Tensor) else a == b for a, b in pairs)
+    def parts(batch: Batch) -> dict[str, object]:
+        asked = {(name, what): value for name, its in batch.asked.items() for what, value in its.items()}
+        return {**{name: getattr(batch, name) for name in Batch.__dataclass_fields__}, "asked": None, **asked}
+
+    mine, others = parts(one), parts(other)
+    pairs = [(value, others[name]) for name, value in mine.items()]
+    return mine.keys() == others.keys() and all(
+        torch.equal(a, b) if isinstance(a, Tensor) else a == b for a, b in pairs
+    )
 
 
 # --- the terms
@@ -127,7 +156,7 @@ def test_the_next_sentence_loss_is_the_plain_cross_entropy():
     scores = model.next_sentence_scores(x_BLD)
     plain = F.cross_entropy(scores, random, reduction="sum")
     expected = gradients(model, plain, x_BLD)
-    term = next_sentence_term(model, x_BLD[:, 0], random)
+    term = answered(model.compared(x_BLD[:, 0]), random)
     assert term.total.item() == pytest.approx(plain.item(), rel=1e-6)
     assert (term.count, int(term.right)) == (6, int((scores.argmax(1) == random).sum()))
     assert_alike(gradients(model, term.total, x_BLD), expected)
@@ -137,13 +166,13 @@ def test_a_model_without_the_head_is_an_error():
     with pytest.raises(ValueError, match="no masked-word head"):
         masked_word_term(Bert(bert_tiny(vocab_size=50), mlm=False), torch.randn(1, 128), torch.tensor([1]))
     with pytest.raises(ValueError, match="no next-sentence head"):
-        next_sentence_term(small(nsp=False), torch.randn(1, 128), torch.tensor([1]))
+        small(nsp=False).compared(torch.randn(1, 128))
 
 
 # --- batches
 
 
-@pytest.mark.parametrize("changes", [{}, {"pre_norm": True}, {"is_decoder": True}], ids=["bert", "pre-norm", "one-way"])
+@pytest.mark.parametrize("changes", [{}, {"pre_norm": True}, {"causal": True}], ids=["bert", "pre-norm", "one-way"])
 @pytest.mark.parametrize("nsp", [True, False])
 def test_packed_and_padded_batches_of_the_same_samples_say_the_same(
     corpus: CorpusFolder, tokenizer: Tokenizer, changes: dict, nsp: bool
@@ -154,8 +183,9 @@ def test_packed_and_padded_batches_of_the_same_samples_say_the_same(
     assert len({len(row) for row in padded.ids}) == 1 < len(packed.runs)
     model = small(vocab_size=tokenizer.vocab_size, nsp=nsp, **changes)
     found = []
+    objectives = data_of(corpus, nsp=nsp).objectives
     for batch in (packed, padded):
-        losses = terms(model, batch)
+        losses = objectives.terms(model, batch)
         assert losses.keys() == ({"mlm", "nsp"} if nsp else {"mlm"})
         total = torch.stack([term.total for term in losses.values()]).sum()
         found.append(({name: (t.total.item(), int(t.right)) for name, t in losses.items()}, gradients(model, total)))
@@ -181,7 +211,7 @@ def test_masks_are_those_of_the_epoch(corpus: CorpusFolder):
     assert same(first, again)
     assert first.runs == later.runs
     assert not torch.equal(first.ids, later.ids)
-    restored = [batch.ids.scatter(0, batch.hidden, batch.labels) for batch in (first, later)]
+    restored = [batch.ids.scatter(0, *hidden(batch)) for batch in (first, later)]
     assert torch.equal(*restored), "what is hidden differs, what is there does not"
 
 
@@ -214,8 +244,8 @@ def test_counts_and_places_are_those_of_the_samples(
     samples = [data.sample(choice, LENGTH) for choice in choices]
     assert batch.sequences == 30
     assert batch.tokens == sum(len(sample) for sample, _ in samples)
-    hidden = sum(len(masked.positions) for _, masked in samples)
-    assert batch.counts == ({"mlm": hidden, "nsp": 30} if nsp else {"mlm": hidden})
+    count = sum(len(asked[0].places) for _, asked in samples)
+    assert batch.counts == ({"mlm": count, "nsp": 30} if nsp else {"mlm": count})
     ids = batch.ids.flatten()
     assert ids[batch.firsts].tolist() == [tokenizer.cls_id] * 30
     assert int((ids != tokenizer.pad_id).sum()) == batch.tokens
@@ -224,10 +254,11 @@ def test_counts_and_places_are_those_of_the_samples(
     elif batch.seen is not None:
         assert torch.equal(batch.seen.flatten() != 0, ids != tokenizer.pad_id)
     if nsp:
-        assert sorted(batch.random.tolist()) == sorted(int(not sample.is_next) for sample, _ in samples)
-        assert {0, 1} == set(batch.random.tolist())
+        random = batch.asked["nsp"]["answers"].tolist()
+        assert sorted(random) == sorted(int(not sample.is_next) for sample, _ in samples)
+        assert {0, 1} == {*random}
     whole = {tuple(sample.ids.tolist()) for sample, _ in samples}
-    restored = ids.scatter(0, batch.hidden, batch.labels).tolist()
+    restored = ids.scatter(0, *hidden(batch)).tolist()
     lengths = [n for count, n in batch.runs for _ in range(count)] if packed else [len(s) for s, _ in samples]
     for first, length in zip(batch.firsts.tolist(), lengths, strict=True):
         assert tuple(restored[first : first + length]) in whole
@@ -238,8 +269,9 @@ def test_of_the_hidden_words_8_in_10_are_masked_1_random_1_kept(
     corpus: CorpusFolder, tokenizer: Tokenizer, packed: bool
 ):
     batch = data_of(corpus, packed=packed).batch(some(800), LENGTH)
-    seen = batch.ids.flatten()[batch.hidden]
-    shares = [(seen == tokenizer.mask_id).double().mean().item(), (seen == batch.labels).double().mean().item()]
+    places, labels = hidden(batch)
+    seen = batch.ids.flatten()[places]
+    shares = [(seen == tokenizer.mask_id).double().mean().item(), (seen == labels).double().mean().item()]
     assert len(seen) > 4000
     assert len(seen) / (batch.tokens - 3 * 800) == pytest.approx(0.15, abs=0.005)
     assert shares == pytest.approx([0.8, 0.1], abs=0.025)
@@ -249,7 +281,62 @@ def test_a_batch_already_where_it_is_wanted_is_not_copied(corpus: CorpusFolder):
     batch = data_of(corpus).batch(some(2), LENGTH)
     assert batch.to(torch.device("cpu")) is batch
     moved = data_of(corpus, packed=False).batch(some(2), LENGTH).to(torch.device("meta"))
-    assert {t.device.type for t in vars(moved).values() if isinstance(t, Tensor)} == {"meta"}
+    tensors = [*vars(moved).values(), *(t for asked in moved.asked.values() for t in asked.values())]
+    assert {t.device.type for t in tensors if isinstance(t, Tensor)} == {"meta"}
+
+
+class Longer(Objective):
+    """Asked where next sentences are asked: is the second text longer than the first?"""
+
+    name, title, needs = "longer", "longer texts", (ComparesTexts,)
+
+    def ask(self, sample: Sample, draw: int) -> Asked:
+        return Asked(None, FIRST, np.array([int(2 * sample.segments.sum() > len(sample))]))
+
+    def terms(self, network: Bert, part: Part, x: Tensor) -> Iterator[tuple[str, Term]]:
+        yield self.name, answered(network.compared(x), part.answers)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_two_objectives_may_ask_of_one_place_and_both_teach(corpus: CorpusFolder, tokenizer: Tokenizer, packed: bool):
+    model = small(vocab_size=tokenizer.vocab_size)
+    mlm, nsp, longer = MaskedWords(tokenizer), NextSentence(tokenizer), Longer(tokenizer)
+    found, apart = {}, []
+    for objectives in ([mlm, nsp, longer], [mlm, nsp], [mlm, longer]):
+        data = PretrainingData(corpus, objectives=Together(objectives), cut=Cut(of="pairs"), seed=0, packed=packed)
+        batch = data.batch(some(12), LENGTH)
+        assert batch.distinct is (len(objectives) == 2)
+        losses = data.objectives.terms(model, batch)
+        for name, term in losses.items():
+            assert term.total.item() == pytest.approx(found.setdefault(name, term.total.item()), rel=1e-5)
+        apart.append(gradients(model, torch.stack([term.total for term in losses.values()]).sum()))
+    (only_words,) = (gradients(model, terms["mlm"].total) for terms in [Together([mlm]).terms(model, alone(batch))])
+    added = {name: apart[1][name] + apart[2][name] - only_words.get(name, 0) for name in apart[0]}
+    assert_alike(apart[0], added, 2e-5)
+
+
+def alone(batch: Batch) -> Batch:
+    return replace(batch, asked={"mlm": batch.asked["mlm"]})
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ((), "nothing is asked of the model"),
+        (("mlm", "mlm"), "mlm is asked for twice"),
+        (("nsp", "sop"), "nsp, sop together. They are asked of different samples"),
+        (("mlm", "rtd"), "mlm, rtd together. rtd reads by itself"),
+    ],
+)
+def test_what_cannot_be_asked_together_is_refused(names: tuple[str, ...], message: str, tokenizer: Tokenizer):
+    with pytest.raises(UsageError, match=message):
+        Together.of([Chosen(name=name) for name in names], tokenizer)
+
+
+def test_the_weight_of_an_objective_is_that_of_its_terms(corpus: CorpusFolder, tokenizer: Tokenizer):
+    model, batch = small(vocab_size=tokenizer.vocab_size), data_of(corpus).batch(some(4), LENGTH)
+    halved = Together.of([Chosen(name="mlm"), Chosen(name="nsp", weight=0.5)], tokenizer)
+    assert {name: term.weight for name, term in halved.terms(model, batch).items()} == {"mlm": 1.0, "nsp": 0.5}
 
 
 # --- micro-batches
@@ -261,7 +348,7 @@ def test_a_step_in_one_piece_or_in_many_has_the_same_gradients(
 ):
     data = data_of(corpus, packed=packed)
     model = small(vocab_size=tokenizer.vocab_size).double()
-    learner = Learner(model, terms).train()
+    learner = Learner(model, data.objectives.terms).train()
     found = []
     for micro in (16, 4, 5, 1):
         batches = [data.batch(choices, LENGTH) for choices in micro_batches(some(16), micro)]
@@ -305,7 +392,7 @@ def outputs(model: Bert, batch: Batch) -> Tensor:
 def test_left_to_right_a_later_token_changes_nothing_before_it(
     corpus: CorpusFolder, tokenizer: Tokenizer, packed: bool, training: bool, one_way: bool
 ):
-    model = small(vocab_size=tokenizer.vocab_size, is_decoder=one_way).eval()
+    model = small(vocab_size=tokenizer.vocab_size, causal=one_way).eval()
     batch = data_of(corpus, packed=packed, nsp=False).batch(some(6), LENGTH)
     place = int(batch.firsts[2]) + 10  # the eleventh token of the third sample
     changed_ids = batch.ids.flatten().clone()

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from bertkit.errors import UsageError
-from bertkit.model.bert import Bert
-from bertkit.model.presets import bert_tiny
-from bertkit.training.optimizers import KINDS, Lamb, Muon, Optimizers, OptimizerSettings, is_inner_matrix, orthogonal
+from bertkit.families import bert_tiny
+from bertkit.nn import Bert
+from bertkit.train import KINDS, Lamb, Muon, Optimizers, OptimizerSettings, orthogonal
 
 
 def small() -> Bert:
@@ -132,7 +132,6 @@ def test_muon_has_the_matrices_inside_the_blocks_and_adamw_all_else():
     assert held[1] == {f"encoder.blocks.{block}.{part}.weight" for block in range(2) for part in parts}
     assert held[0] == set(names.values()) - held[1]
     assert "encoder.embeddings.word.weight" in held[0]
-    assert not is_inner_matrix("encoder.blocks.0.attention_norm.weight", torch.zeros(4))
 
 
 def test_muon_is_its_formula_and_treats_query_key_and_value_as_three():

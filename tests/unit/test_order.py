@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertkit.corpus.sampling.keyed import below, bits, generator, heads, key, pick, uniform
-from bertkit.corpus.sampling.order import Order
+from bertkit.corpus import Order, below, bits, heads, key, pick, uniform
 from bertkit.errors import UsageError
 
 
@@ -70,11 +69,6 @@ def test_heads_are_spread_as_those_of_a_fair_coin(tosses):
 
 def test_no_toss_has_no_heads():
     assert heads(0, key("coin")) == 0
-
-
-def test_a_generator_is_known_by_its_key():
-    assert generator("masks", 1, 2).random(3).tolist() == generator("masks", 1, 2).random(3).tolist()
-    assert generator("masks", 1, 2).random() != generator("masks", 1, 3).random()
 
 
 def test_every_small_count_is_put_in_an_order_without_loss():

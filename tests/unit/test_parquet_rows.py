@@ -11,12 +11,9 @@ from typing import Any
 import pytest
 
 from bertkit.errors import InputError
-from bertkit.tasks.choice import MultipleChoice
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.regress import Regress
-from bertkit.tasks.tag import Tag
-from bertkit.tasks.task import Reading
-from bertkit.training.examples import FinetuneRequest, read_examples
+from bertkit.tables import Reading
+from bertkit.tasks import Classify, MultipleChoice, Regress, Tag, examples_in
+from bertkit.train import FinetuneRequest, read_examples
 
 pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 ANSWERS = {"names": ["no", "yes", "perhaps", "never"], "_type": "ClassLabel"}
@@ -35,7 +32,7 @@ def write(folder: Path, columns: Mapping[str, Any], features: Mapping[str, Any] 
 
 def read(path: str, task: Any = Classify, **reading: Any) -> tuple[list[Any], list[str]]:
     notes: list[str] = []
-    return list(task.read(path, Reading(**reading), notes)), notes
+    return list(examples_in(task, path, Reading(**reading), notes)), notes
 
 
 def test_decimals_are_labels_and_scores(tmp_path: Path):

@@ -8,20 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertkit.training.plan import (
+from bertkit.train import (
     LARGEST_BATCH,
     RESERVE,
     SMALLEST_BATCH,
     STEPS_WANTED,
     Pace,
+    Progress,
+    Schedule,
+    Stage,
     batch_for,
+    bert,
+    stage_at,
     steps_left,
     steps_that_fit,
     with_batch,
 )
-from bertkit.training.progress import Progress, stage_at
-from bertkit.training.recipes import Stage, bert
-from bertkit.training.schedules import Schedule
 
 TWO = (Stage(length=128, batch=32, share=0.9), Stage(length=512, batch=32, share=0.1))
 SHARES = st.lists(st.integers(1, 20), min_size=1, max_size=4).map(
@@ -91,7 +93,7 @@ class Machine:
         self.pace = Pace(stages, costs, hours)
         total = steps_that_fit(stages, costs, self.limit * (1 - RESERVE))
         self.planned = total
-        self.progress = Progress(total_steps=total, micro_batch=1)
+        self.progress = Progress(total=total, limit=1)
         self.rates: list[float] = []
         self.taken = [0] * len(stages)
 
@@ -100,15 +102,15 @@ class Machine:
         draw, schedule, progress = random.Random(0), Schedule(), self.progress
         while not progress.done:
             progress.enter(self.stages)
-            self.rates.append(schedule.factor(progress.step, progress.total_steps))
+            self.rates.append(schedule.factor(progress.step, progress.total))
             self.taken[progress.stage] += 1
             noise = draw.lognormvariate(-(self.noise**2) / 2, self.noise)
             progress.seconds += self.costs[progress.stage] * self.slower(progress.seconds / self.limit) * noise
             progress.step += 1
             if progress.step % self.log_every == 0 and not progress.done:
                 total = max(self.pace.total_steps(progress), progress.step + 1)
-                if abs(total - progress.total_steps) > 0.005 * progress.total_steps:
-                    progress.total_steps = total
+                if abs(total - progress.total) > 0.005 * progress.total:
+                    progress.total = total
         return self
 
     @property
@@ -172,7 +174,7 @@ def test_a_run_that_becomes_longer_in_its_last_stage_is_measured_by_that_stage()
     """It does not return to the stage before, so all that is left costs what this one does."""
     machine = Machine((1.0, 4.0), steady, 1.0)
     progress = machine.progress
-    progress.total_steps, progress.stage, progress.step, progress.seconds = 1100, 1, 905, 900.0
+    progress.total, progress.stage, progress.step, progress.seconds = 1100, 1, 905, 900.0
     for _ in range(5):
         machine.pace.total_steps(progress)
         progress.step, progress.seconds = progress.step + 10, progress.seconds + 40

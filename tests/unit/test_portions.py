@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertkit.errors import WriteError
-from bertkit.inference.prediction_files import PredictionFile
-from bertkit.inference.scoring import CHARACTERS_AT_ONCE, EXAMPLES_AT_ONCE, portions
-from bertkit.tasks.data.texts import TextExample
+from bertkit.infer import CHARACTERS_AT_ONCE, PredictionFile, portions
+from bertkit.infer.scoring import EXAMPLES_AT_ONCE
+from bertkit.tables import TextExample
 
 LARGE = "x" * (CHARACTERS_AT_ONCE // 3)
 
@@ -59,7 +59,7 @@ def test_what_was_cut_before_an_interruption_is_known_after_it(tmp_path: Path):
 def test_a_part_without_a_note_is_of_somebody_else(tmp_path: Path):
     part = tmp_path / "out.jsonl.part"
     part.write_text("half of a download\n")
-    with pytest.raises(WriteError, match=r"is there, and not from bertkit predict. .* give another --out"):
+    with pytest.raises(WriteError, match=r"is there, and not from bertkit predict, or damaged. .* give another `out`"):
         write(tmp_path / "out.jsonl", 3, {"input": "a"})
     assert part.read_text() == "half of a download\n"
     part.write_text("")  # a death before the first answer

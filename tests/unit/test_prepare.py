@@ -12,14 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bertkit.corpus.folder import CorpusFolder
-from bertkit.corpus.preparing.cleaning import Cleaning, clean
-from bertkit.corpus.preparing.digest import DigestSettings
-from bertkit.corpus.preparing.prepare import Recipe, prepare
+from bertkit.corpus import Cleaning, CorpusFolder, DigestSettings, Recipe, clean, prepare
 from bertkit.errors import CorpusError, InputError, UsageError, WriteError
-from bertkit.text.sentences import split_sentences
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.text.train import train_wordpiece
+from bertkit.families import vocabulary
+from bertkit.text import Tokenizer, split_sentences, train_wordpiece
 from corpora import RECIPE, contents, lines_of
 
 ALPHABET = string.ascii_lowercase + string.digits + string.punctuation + "。，！？“”「」我们学习自然语言处理苹果é"
@@ -160,7 +156,7 @@ def test_strict_stops_at_the_first_record_that_cannot_be_read(tmp_path: Path, co
 
 def test_nothing_readable_is_an_error_that_says_why(tmp_path: Path, tokenizer: Tokenizer):
     (tmp_path / "a.jsonl").write_text('{"body": "a text under another name"}\n' * 3)
-    with pytest.raises(InputError, match=r"none of 3 records.*line 1: no field .text.*--field"):
+    with pytest.raises(InputError, match=r"none of 3 records.*line 1: no field .text.*`field`"):
         prepare([str(tmp_path / "a.jsonl")], tokenizer, tmp_path / "out")
     (tmp_path / "b.jsonl").write_text('{"text": "tiny"}\n' * 3)
     with pytest.raises(InputError, match="all 3 documents were left out: 3 too short"):
@@ -179,11 +175,10 @@ def test_a_corpus_of_another_tokenizer_is_refused_with_both_hashes(
 
 @pytest.mark.parametrize("family", ["roberta", "albert"])
 def test_other_tokenizers_keep_sentences_words_and_text(tmp_path: Path, english: list[str], family: str):
-    from bertkit.text.recipe import VocabularyRecipe
-    from bertkit.text.sample import draw_sample
+    from bertkit.text import draw_sample
     from bertkit.text.train import train
 
-    trained = train(draw_sample(english[:1500]), VocabularyRecipe(family, vocab_size=1000)).tokenizer
+    trained = train(draw_sample(english[:1500]), vocabulary(family, vocab_size=1000)).tokenizer
     documents = [" ".join(english[i : i + 4]).lower() for i in range(0, 400, 4)]
     recipe = Recipe(**{**vars(KEEP_ALL), "validation": 0.0})
     corpus = prepare([lines_of(documents, tmp_path / "a.jsonl")], trained, tmp_path / "out", recipe)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,15 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertkit.errors import InputError, UsageError
-from bertkit.inference.scoring import Scorer
-from bertkit.model.bert import Bert
-from bertkit.model.fine_tuned import FineTuned
-from bertkit.tasks import task_called
-from bertkit.tasks.data.squad import Answer, QaExample
-from bertkit.tasks.qa import Qa
-from bertkit.tasks.qa_spans import best_spans
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.training.fit import FitSettings, fit
+from bertkit.infer import Scorer
+from bertkit.nn import Bert, FineTuned
+from bertkit.tables import Answer, QaExample
+from bertkit.tasks import Qa, batch_of, best_spans, facts_of, task_called, task_from
+from bertkit.text import Tokenizer
+from bertkit.train import FitSettings
+from bertkit.train.fit import fit
+from fitting import answer_of, begun, term_of
 
 PASSAGE = "The Normans came from Denmark, Iceland and Norway. In 911 Rollo swore fealty to King Charles III."
 PIECES = (
@@ -30,16 +30,16 @@ ODD_TEXT = st.lists(st.sampled_from(PIECES), min_size=1, max_size=40).map("".joi
 
 def test_a_question_may_be_a_pair_or_a_dictionary() -> None:
     expected = QaExample("input 1", "", "Why?", PASSAGE)
-    assert Qa.example(("Why?", PASSAGE), "input 1") == expected
-    assert Qa.example({"question": "Why?", "context": PASSAGE}, "input 1") == expected
-    assert Qa.example({"query": "Why?", "passage": PASSAGE, "id": 7}, "input 1") == expected._replace(id="7")
+    assert Qa.read(("Why?", PASSAGE), "input 1") == expected
+    assert Qa.read({"question": "Why?", "context": PASSAGE}, "input 1") == expected
+    assert Qa.read({"query": "Why?", "passage": PASSAGE, "id": 7}, "input 1") == expected._replace(id="7")
     for value, message in [
         ("Why?", "input 1 is 'Why\\?'"),
         (("", PASSAGE), "input 1: the question is empty"),
         ({"question": "Why?"}, "input 1: there is no context"),
     ]:
         with pytest.raises(InputError, match=message):
-            Qa.example(value, "input 1")
+            Qa.read(value, "input 1")
 
 
 def asked(context: str, text: str = "what is it?", answers: tuple[Answer, ...] | None = None) -> QaExample:
@@ -86,11 +86,11 @@ def test_answers_are_the_characters_of_the_passage(tokenizer: Tokenizer, context
     [features] = task.encode([asked(context)], tokenizer)
     spans = features[0].about.spans
     if not len(spans):
-        assert task.answer(asked(context), features, [torch.zeros(len(features[0].ids), 2)], None)["answer"] == ""
+        assert answer_of(task, asked(context), features, [torch.zeros(len(features[0].ids), 2)])["answer"] == ""
         return
     first = data.draw(st.integers(0, len(spans) - 1))
     last = data.draw(st.integers(first, min(first + 1, len(spans) - 1)))
-    answer = task.answer(asked(context), features, perfect_scores(features, first, last), None)
+    answer = answer_of(task, asked(context), features, perfect_scores(features, first, last))
     start, end = answer["start"], answer["end"]
     assert answer["answer"] == context[start:end]
     assert start == spans[first, 0]
@@ -113,7 +113,7 @@ def test_an_answer_comes_back_to_the_letter(tokenizer: Tokenizer, text: str) -> 
     example = asked(context, answers=(Answer(text, context.index(text)),))
     [features] = task.encode([example], tokenizer)
     first, last = (place - features[0].about.before for place in features[0].about.target)
-    answer = task.answer(example, features, perfect_scores(features, first, last), None)
+    answer = answer_of(task, example, features, perfect_scores(features, first, last))
     assert answer["answer"] == text
     assert task.metrics([example], [answer]) == {"exact_match": 1, "f1": 1}
     assert json.loads(json.dumps(answer)) == answer
@@ -149,7 +149,7 @@ def test_no_answer_is_said_when_it_wins_by_more_than_the_threshold(tokenizer, nu
     for no_answer in (True, False):
         task = Qa(no_answer=no_answer, threshold=threshold)
         [features] = task.encode([example], tokenizer)
-        answer = task.answer(example, features, perfect_scores(features, 1, 1, null=null), None)
+        answer = answer_of(task, example, features, perfect_scores(features, 1, 1, null=null))
         assert (answer["answer"] == "") == (silent and no_answer)
         assert answer["no_answer_score"] == null
         assert answer["best"][0]["score"] == 10.0
@@ -163,9 +163,9 @@ def test_every_window_must_say_that_there_is_no_answer(tokenizer: Tokenizer) -> 
     task = Qa(no_answer=True, max_length=32, stride=8)
     [features] = task.encode([example], tokenizer)
     scores = perfect_scores(features, 0, 0, null=20.0)
-    assert task.answer(example, features, scores, None)["answer"] == ""
+    assert answer_of(task, example, features, scores)["answer"] == ""
     scores[0][0] = -5.0
-    assert task.answer(example, features, scores, None)["answer"] == "class"
+    assert answer_of(task, example, features, scores)["answer"] == "class"
 
 
 def with_answer(words: int, place: str, more: int = 30) -> QaExample:
@@ -177,25 +177,25 @@ def with_answer(words: int, place: str, more: int = 30) -> QaExample:
 def test_answers_may_be_as_long_as_nearly_all_in_training(tokenizer: Tokenizer) -> None:
     task = Qa(max_length=128)
     short, long = ([with_answer(words, str(n)) for n in range(200)] for words in (5, 50))
-    assert task.fitted_to(task.encode(short, tokenizer)).max_answer == 30
-    assert task.fitted_to(task.encode(long, tokenizer)).max_answer == 50
+    assert task.encode(short, tokenizer, len(short)).task.max_answer == 30
+    assert task.encode(long, tokenizer, len(long)).task.max_answer == 50
     few = [*short, with_answer(60, "the long one")]
-    encoded = task.encode(few, tokenizer)
-    assert task.fitted_to(encoded).max_answer == 30, "one that is very long does not let all others be"
-    assert list(task.out_of_reach(few, encoded)) == [
+    encoded = task.encode(few, tokenizer, len(few))
+    assert encoded.task.max_answer == 30, "one that is very long does not let all others be"
+    assert encoded.notes == [
         "1 of 201 answers are longer than 30 tokens, the most that is given as an answer; the first is in the long one"
     ]
-    assert not list(task.out_of_reach(short, encoded[:-1]))
+    assert not task.encode(short, tokenizer, len(short)).notes
     without = [asked("a class"), asked("a class", answers=())]
-    assert not list(task.out_of_reach(without, task.encode(without, tokenizer)))
+    assert not task.encode(without, tokenizer, 2).notes
 
 
 def test_answers_that_no_window_has_are_counted(tokenizer: Tokenizer) -> None:
     task = Qa(max_length=64)
     examples = [with_answer(5, "one"), with_answer(200, "two"), with_answer(300, "three")]
-    [said] = task.out_of_reach(examples, task.encode(examples, tokenizer))
+    [said] = task.encode(examples, tokenizer, 1).notes
     assert said.startswith("2 of 3 answers are whole in no window of 64 tokens")
-    assert said.endswith("give a larger --max-length; the first is in two")
+    assert said.endswith("give a larger `max_length`; the first is in two")
 
 
 def test_long_questions_are_never_cut_in_silence(tokenizer: Tokenizer) -> None:
@@ -206,7 +206,7 @@ def test_long_questions_are_never_cut_in_silence(tokenizer: Tokenizer) -> None:
     [features] = task.encode([asked("the class", long)], tokenizer)
     assert max(len(each.ids) for each in features) <= 32
     assert not any(each.whole for each in features)
-    answer = task.answer(asked("the class"), features, perfect_scores(features, 1, 1), None)
+    answer = answer_of(task, asked("the class"), features, perfect_scores(features, 1, 1))
     assert (answer["answer"], answer["question_cut"]) == ("class", 19)
     [whole] = task.encode([asked("the class", "class " * 21)], tokenizer)
     assert whole[0].about.cut == 0
@@ -216,23 +216,23 @@ def test_long_questions_are_never_cut_in_silence(tokenizer: Tokenizer) -> None:
 def test_questions_without_an_answer_let_a_model_say_so() -> None:
     answered = asked("the class", answers=(Answer("class", 4),))
     task = Qa(max_length=64)
-    assert task.measured_on([answered]) == task
-    assert task.remarks([]) == []
-    silent = task.measured_on([answered, asked("the class", answers=())])
+    assert task.meet([answered]).task == task
+    assert task.meet([answered]).notes == []
+    silent, remarks = task.meet([answered, asked("the class", answers=())])
     assert silent == Qa(max_length=64, no_answer=True)
-    assert "some questions have no answer" in silent.remarks([])[0]
-    assert silent.measured_on([answered]) == silent
+    assert "some questions have no answer" in remarks[0]
+    assert silent.meet([answered]).task == silent
 
 
 def test_facts_keep_the_task_and_those_of_others_suffice() -> None:
     task = Qa(max_length=512, no_answer=True, threshold=1.5)
-    assert Qa.from_facts(json.loads(json.dumps(task.facts()))) == task
-    assert [Qa.from_facts({"max_length": length}).max_length for length in (512, 384, 128)] == [384, 384, 128]
+    assert task_from(Qa, json.loads(json.dumps(facts_of(task)))) == task
+    assert [task_from(Qa, {"max_length": length}).max_length for length in (512, 384, 128)] == [384, 384, 128]
     assert task_called("qa") is Qa
     with pytest.raises(UsageError, match="windows of 4 tokens"):
         Qa(max_length=4)
     with pytest.raises(InputError, match="none of the 1 questions has an answer"):
-        Qa.for_examples([asked("c", answers=())])
+        begun(Qa, [asked("c", answers=())])
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -241,10 +241,10 @@ def test_the_loss_is_a_softmax_over_each_window(tiny: Bert, tokenizer: Tokenizer
         asked("x", answers=())
     ]
     task = Qa(max_length=24, stride=4)
-    model = FineTuned(tiny, task.shape).eval()
-    units = [unit for features in task.encode(examples, tokenizer) for unit in task.units(features)]
-    batch = task.batch(units, packed=packed, pad_id=tokenizer.pad_id)
-    term = task.term(model, batch)
+    model = FineTuned(tiny, task.head.shape).eval()
+    units = task.encode(examples, tokenizer).to_learn()
+    batch = batch_of(task, units, packed=packed, pad_id=tokenizer.pad_id)
+    term = term_of(task, model, batch)
     scores = Scorer(model, task, tokenizer).scores([each for unit in units for each in unit])
     expected = sum(
         -(each[:, column].log_softmax(0)[unit[0].about.target[column]]) / 2
@@ -266,10 +266,10 @@ def test_a_tiny_model_learns_a_handful_of_questions(tokenizer: Tokenizer, tiny: 
         examples.append(asked(context, f"where is {subject}?", (Answer(place, context.index(place)),)))
         examples.append(asked(context, f"what is {place}?", (Answer(subject, context.index(subject)),)))
         examples.append(asked(context, "why and when?", ()))
-    task = Qa.for_examples(examples, max_length=48, stride=24)
+    task = replace(begun(Qa, examples, max_length=48), stride=24)
     torch.manual_seed(0)
-    model = FineTuned(Bert(tiny.config, pooler=False, mlm=False, nsp=False), task.shape, dropout=0.0)
-    units = [unit for features in task.encode(examples, tokenizer) for unit in task.units(features)]
+    model = FineTuned(Bert(tiny.config, pooler=False, mlm=False, nsp=False), task.head.shape, dropout=0.0)
+    units = task.encode(examples, tokenizer).to_learn()
     scorer = Scorer(model, task, tokenizer)
     how = FitSettings(epochs=12, batch=8, learning_rate=1e-3)
     fitted = fit(

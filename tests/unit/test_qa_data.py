@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertkit.errors import InputError
-from bertkit.tasks.data.squad import Answer, QaExample
-from bertkit.tasks.qa import Qa
-from bertkit.tasks.qa_scores import agreement, best_agreement, best_threshold, qa_scores
-from bertkit.tasks.task import Reading
+from bertkit.tables import Answer, QaExample, Reading
+from bertkit.tasks import Qa, agreement, best_agreement, best_threshold, examples_in
+from bertkit.tasks.qa_scores import qa_scores
+from fitting import begun
 
 PASSAGE = "The Normans came from Denmark, Iceland and Norway. In 911 Rollo swore fealty to King Charles III."
 WORDS = st.lists(
@@ -144,15 +144,15 @@ def test_no_threshold_is_better_than_the_best(sides: list[tuple[float, float, fl
 def test_which_threshold_would_have_been_better_is_told() -> None:
     first, none = QaExample("1", "1", "Who?", PASSAGE, (Answer("Rollo", 58),)), QaExample("2", "2", "Why?", PASSAGE, ())
     best = [{"answer": "Rollo", "score": 3.0}]
-    answers = [{"answer": "", "no_answer_score": nothing, "best": best} for nothing in (4.0, 9.0)]
-    (told,) = Qa(no_answer=True).in_hindsight([first, none], answers)
-    assert told == "with --threshold 3.5, for evaluate and predict, F1 would be 1.0000 on these questions"
-    assert Qa(no_answer=True).advice([], [first, none], answers, 32) == [f"W{told[1:]}."]
-    assert Qa(no_answer=False).in_hindsight([first, none], answers) == []
+    answers = [{"answer": "", "probability": 1.0, "no_answer_score": nothing, "best": best} for nothing in (4.0, 9.0)]
+    (told,) = Qa(no_answer=True).findings([first, none], answers).in_hindsight
+    assert told == "with `threshold=3.5`, for evaluate and predict, F1 would be 1.0000 on these questions"
+    assert Qa(no_answer=True).findings([first, none], answers, [first]).try_next == [f"W{told[1:]}."]
+    assert Qa(no_answer=False).findings([first, none], answers).in_hindsight == []
     answers[0]["answer"] = "Rollo"
-    assert Qa(no_answer=True, threshold=3.5).in_hindsight([first, none], answers) == []
+    assert Qa(no_answer=True, threshold=3.5).findings([first, none], answers).in_hindsight == []
     nowhere = {"answer": "", "no_answer_score": 1.0, "best": []}
-    assert Qa(no_answer=True).in_hindsight([first, none], [nowhere, nowhere]) == []
+    assert Qa(no_answer=True).findings([first, none], [nowhere, nowhere]).in_hindsight == []
 
 
 def squad(*questions: dict, context: str = PASSAGE, **more) -> dict:
@@ -171,7 +171,7 @@ def write(folder: Path, content: object, name: str = "questions.json") -> str:
 
 
 def read(path: str, notes: list[str] | None = None, **reading) -> list[QaExample]:
-    return list(Qa.read(path, Reading(**reading), [] if notes is None else notes))
+    return list(examples_in(Qa, path, Reading(**reading), [] if notes is None else notes))
 
 
 @pytest.mark.parametrize("indent", [None, 1])
@@ -183,8 +183,8 @@ def test_squad_files_of_both_versions_are_read(tmp_path: Path, indent: int | Non
     first, second = read(str(path))
     assert (first.id, first.context, first.answers) == ("q1", PASSAGE, (Answer("Denmark", 22),))
     assert second.answers == ()
-    assert Qa.for_examples([first, second]).no_answer
-    assert not Qa.for_examples([first]).no_answer
+    assert begun(Qa, [first, second]).no_answer
+    assert not begun(Qa, [first]).no_answer
     assert read(str(path), labelled=False)[0].answers is None
 
 
@@ -311,7 +311,7 @@ def test_a_squad_file_is_told_where_it_is_wrong_and_what_to_do(tmp_path: Path, c
 def test_questions_without_answers_are_refused_with_their_file(tmp_path: Path) -> None:
     examples = read(write(tmp_path, squad(question(None))))
     with pytest.raises(InputError, match=r"questions\.json, .*: none of the 1 questions has an answer"):
-        Qa.for_examples(examples)
+        begun(Qa, examples)
 
 
 def test_columns_of_questions_that_were_named_are_known_again(tmp_path: Path) -> None:
@@ -333,3 +333,13 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b'{"data": [{"title": "\xff"}]}')
     with pytest.raises(InputError, match="not UTF-8"):
         read(str(path))
+
+
+def test_of_several_answers_one_inside_the_passage_suffices(tmp_path: Path):
+    """As in CMRC's published dev set."""
+    row = {"question": "Who?", "context": "Ann left.", "answers": {"text": ["Ann", "Anne"], "answer_start": [0, 0]}}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
+    notes: list[str] = []
+    (example,) = examples_in(Qa, str(tmp_path / "a.jsonl"), Reading(), notes)
+    assert example.answers == (Answer("Ann", 0),)
+    assert notes[-1].endswith("1 questions have answers that are not in their passages, besides others that are")

@@ -11,14 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertkit.corpus.reading.tables import Cells
+from bertkit.corpus import Cells
 from bertkit.errors import InputError
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.data.dialects import LOOK_AT, find_writing
-from bertkit.tasks.data.quoting import Quotes, QuotesLeft, quotes_in
-from bertkit.tasks.data.rows import Table
-from bertkit.tasks.tag import Tag
-from bertkit.tasks.task import Reading
+from bertkit.tables import LOOK_AT, Quotes, QuotesLeft, Reading, Table, find_writing, quotes_in
+from bertkit.tasks import Classify, Tag, examples_in
 
 ROWS = [
     ["text", "label"],
@@ -55,9 +51,9 @@ def test_what_a_program_has_quoted_is_read_without_the_quotes_and_that_is_said(
 ):
     found, notes = cells(tmp_path, as_tsv(ROWS, quoting, line_end))
     assert found == ROWS
-    assert notes == [
-        f"{tmp_path / 'a.tsv'}: quotes around cells are taken for quoting, as in CSV; if they are text: --format tsv"
-    ]
+    (said,) = notes
+    assert said.startswith(f"{tmp_path / 'a.tsv'}: quotes around cells are taken for quoting, as in CSV;")
+    assert said.endswith("if they are text: `file_format=tsv`")
 
 
 @pytest.mark.parametrize(
@@ -135,8 +131,8 @@ def test_who_says_the_format_decides_it(tmp_path: Path, name: str):
     plain = "text\tlabel\n" + "".join(f'"number {n}"\tpos\n' for n in range(3))
     found, notes = cells(tmp_path, plain, file_format="tsv")
     assert found[1] == ['"number 0"', "pos"]
-    assert "quotes are text, as --format tsv says" in notes[0]
-    assert "--format csv --delimiter tab" in notes[0]
+    assert "quotes are text, as `file_format=tsv` says" in notes[0]
+    assert "`file_format=csv` `delimiter=tab`" in notes[0]
 
 
 def test_quotes_of_a_csv_with_tabs_are_told_from_its_content(tmp_path: Path):
@@ -147,13 +143,13 @@ def test_quotes_of_a_csv_with_tabs_are_told_from_its_content(tmp_path: Path):
 def test_labels_of_a_quoted_file_have_no_quotes(tmp_path: Path):
     notes: list[str] = []
     path = write(tmp_path, as_tsv(ROWS, csv.QUOTE_ALL))
-    assert [example.right for example in Classify.read(path, Reading(), notes)] == ["pos", "neg", "pos", "neg"]
+    assert [example.right for example in examples_in(Classify, path, Reading(), notes)] == ["pos", "neg", "pos", "neg"]
     assert any("taken for quoting" in note for note in notes)
 
 
 def test_sentences_of_a_quoted_table_are_tagged(tmp_path: Path):
     rows = [["words", "tags"], ["to Bonn", "O B-LOC"], ['" yes', "O O"]]
-    examples = list(Tag.read(write(tmp_path, as_tsv(rows, csv.QUOTE_ALL)), Reading(), []))
+    examples = list(examples_in(Tag, write(tmp_path, as_tsv(rows, csv.QUOTE_ALL)), Reading(), []))
     assert [example.words for example in examples] == [("to", "Bonn"), ('"', "yes")]
 
 
@@ -162,11 +158,13 @@ def test_only_the_beginning_of_a_large_file_is_looked_at_and_what_comes_later_is
     found, notes = cells(tmp_path, as_tsv([ROWS[0], *many, ROWS[1]], line_end="\n"))
     assert found[-1] == ['"She said ""fine"" 0"', "pos"]
     assert f"a cell seems quoted, and the quotes are taken for text; it is {found[-1][0]!r}, in line" in notes[-1]
-    with pytest.raises(InputError, match=r"1 columns, and the header has 2.*If quotes .*--format csv --delimiter tab"):
+    with pytest.raises(
+        InputError, match=r"1 columns, and the header has 2.*If quotes .*`file_format=csv` `delimiter=tab`"
+    ):
         cells(tmp_path, as_tsv([ROWS[0], *many, ROWS[2]]))
     quoted = [ROWS[0], ROWS[1], *many]
     assert cells(tmp_path, as_tsv(quoted, csv.QUOTE_ALL))[0] == quoted
-    with pytest.raises(InputError, match=r"If quotes are text here: --format tsv"):
+    with pytest.raises(InputError, match=r"If quotes are text here: `file_format=tsv`"):
         cells(tmp_path, as_tsv(quoted) + '"so" it is\tpos\n')
 
 

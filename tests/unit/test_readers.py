@@ -20,17 +20,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertkit.corpus.reading.readers import (
-    Problem,
-    ReadOptions,
-    Record,
-    Source,
-    cut_blocks,
-    find_sources,
-    read_texts,
-    records,
-)
-from bertkit.corpus.reading.types import decoded
+from bertkit.corpus import Problem, ReadOptions, Record, Source, cut_blocks, decoded, find_sources, read_texts, records
 from bertkit.errors import InputError, UsageError
 
 COMPRESS = {
@@ -121,7 +111,7 @@ def test_other_encodings_are_read_when_they_are_named(tmp_path):
 def test_options_that_cannot_be_are_refused():
     with pytest.raises(UsageError, match=r"documents is 'lines'\. Did you mean 'line'\?"):
         ReadOptions(documents="lines")
-    with pytest.raises(UsageError, match="at least a byte"):
+    with pytest.raises(UsageError, match="less than a byte"):
         ReadOptions(block_bytes=0)
 
 
@@ -245,13 +235,13 @@ def test_bytes_read_add_up_to_what_is_on_the_disk(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", b"one\nt\xffo\n", r"a\.txt, line 2: byte 0xff at column 2 is not UTF-8.*--encoding.*iconv"),
+        ("a.txt", b"one\nt\xffo\n", r"a\.txt, line 2: byte 0xff at column 2 is not UTF-8.*`encoding.*iconv"),
         ("a.txt", b"one\n\n", r"line 2: empty text.*--allow-empty"),
         ("a.jsonl", b'{"text": "one"}\n{"text"', "line 2: not valid JSON"),
         ("a.jsonl", b"[1]\n", "line 1: an array where a JSON object is expected"),
         ("a.jsonl", b'{"texts": "one"}\n', r"line 1: no field 'text'.*Did you mean 'texts'\?"),
         ("a.jsonl", b'{"text": 3}\n', "'text' is 3, not text"),
-        ("a.csv", b"id,review\n1,x\n", r"no column 'text'\. There are: id, review\. Choose one with --field"),
+        ("a.csv", b"id,review\n1,x\n", r"no column 'text'\. There are: id, review\. Choose one with `field`"),
         ("a.csv", b"id,text\n1,x,y\n", "line 2: 3 columns, and the header has 2"),
         ("a.csv", b'id,text\n1,"x\n', "line 2: a quote is opened and never closed"),
         ("a.txt", b"%PDF-1.7\n", r"a\.txt: not text but a PDF document"),
@@ -307,11 +297,11 @@ def test_standard_input_is_read_compressed_or_not(compression):
 def test_the_encoding_that_is_offered_is_the_one_that_the_bytes_look_like(raw: str, encoding: str):
     problem = decoded(1, raw.encode(encoding))
     assert isinstance(problem, Problem)
-    assert f"--encoding {encoding}" in problem.remedy
+    assert f"`encoding={encoding}`" in problem.remedy
     assert f"iconv -f {encoding.upper()}" in problem.remedy
 
 
 def test_bytes_that_windows_does_not_have_are_offered_as_latin():
     problem = decoded(1, b"a\x81b\xe9c")
     assert isinstance(problem, Problem)
-    assert "--encoding iso-8859-1" in problem.remedy
+    assert "`encoding=iso-8859-1`" in problem.remedy

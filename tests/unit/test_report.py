@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,11 +13,17 @@ import pytest
 from matplotlib import image
 
 from bertkit.errors import InputError, WriteError
-from bertkit.report.curves import COLOURS, draw_comparison, draw_curves, short_count, svg_panels
-from bertkit.report.elements import element, table_of
-from bertkit.report.history import History
-from bertkit.report.page import duration, write_report
-from bertkit.training.journal import Journal
+from bertkit.report import (
+    COLOURS,
+    History,
+    draw_curves,
+    element,
+    short_count,
+    svg_panels,
+    table_of,
+    write_report,
+)
+from bertkit.train import Journal, duration
 from runs import make_run
 
 STATES = {
@@ -135,19 +140,6 @@ def test_events_are_told_in_the_order_in_which_they_happened(tmp_path):
         for step, event in ((120, "stopped"), (310, "resumed")):
             journal.time({"event": event, "step": step, "seconds": 1.0, "message": ""})
     assert [event["event"] for event in History(tmp_path).events] == ["stopped", "rollback", "skipped", "resumed"]
-
-
-def test_runs_are_compared_by_folder_or_by_numbers(tmp_path):
-    make_run(tmp_path / "run")
-    numbers = [(0.0, 9.0), (60.0, 5.0), (120.0, math.nan), (600.0, 2.5)]
-    draw_comparison({"folder": tmp_path / "run", "a $name$, _odd_": numbers}, tmp_path / "with.png", target=3.0)
-    draw_comparison({"folder": tmp_path / "run"}, tmp_path / "alone.png")
-    assert share_of(tmp_path / "with.png", "blue") > 0.001
-    assert share_of(tmp_path / "with.png", "orange") > 0.001
-    assert share_of(tmp_path / "alone.png", "orange") == 0
-    draw_comparison({}, tmp_path / "none.png", target=3.0)
-    draw_comparison({"empty": [], "_hidden": [(1.0, 2.0)]}, tmp_path / "empty.png")
-    assert share_of(tmp_path / "empty.png", "orange") > 0
 
 
 def test_the_page_has_the_headline_figures_and_the_settings(eventful):
@@ -274,3 +266,17 @@ def test_durations_are_for_people(seconds, words):
 @pytest.mark.parametrize(("count", "words"), [(0, "0"), (999, "999"), (1200, "1.2k"), (3.5e6, "3.5M"), (2e9, "2B")])
 def test_counts_are_short(count, words):
     assert short_count(count) == words
+
+
+@pytest.mark.parametrize(
+    ("file", "right", "wrong"),
+    [("times", b'"step"', b'"rtep"'), ("log", b'"masks"', b'"mbsks"'), ("log", b'"answer"', b'"\\u0000nswer"')],
+)
+def test_a_record_that_is_none_is_a_sentence(tmp_path, file, right, wrong):
+    make_run(tmp_path / "run", steps=200)
+    path = tmp_path / "run" / f"{file}.jsonl"
+    content = path.read_bytes()
+    assert right in content
+    path.write_bytes(content.replace(right, wrong))
+    with pytest.raises(InputError, match=rf"{file}\.jsonl.*(is no record|is damaged)"):
+        write_report(tmp_path / "run")

@@ -11,12 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertkit.corpus.sampling.pairs import Pairs
-from bertkit.corpus.sampling.samples import BLOCK, Plan, Span, follow, framed
-from bertkit.corpus.sampling.sequences import Sequences
-from bertkit.corpus.shards import Shard, open_shard, write_shard
+from bertkit.corpus import BLOCK, Pairs, Plan, Sequences, Shard, Span, follow, framed, open_shard, write_shard
 from bertkit.errors import CorpusError, UsageError
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.text import Tokenizer
 
 CLS, SEP = 10**6, 10**6 + 1
 LENGTHS = st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=8), min_size=1, max_size=8)

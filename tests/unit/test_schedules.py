@@ -11,14 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertkit.errors import ConfigError, UsageError
-from bertkit.model.presets import bert_tiny
-from bertkit.objectives.masking import Masking
-from bertkit.training.feed import Place
-from bertkit.training.optimizers import OptimizerSettings
-from bertkit.training.progress import Progress, stage_at
-from bertkit.training.recipes import RECIPES, Recipe, Stage, bert, fast, recipe_called
-from bertkit.training.schedules import SHAPES, Schedule
-from bertkit.training.settings import Settings
+from bertkit.families import bert_tiny
+from bertkit.objectives import Masking
+from bertkit.train import (
+    RECIPES,
+    SHAPES,
+    OptimizerSettings,
+    Place,
+    Progress,
+    Recipe,
+    Schedule,
+    Settings,
+    Stage,
+    bert,
+    fast,
+    recipe_called,
+    stage_at,
+)
 
 STEPS = st.integers(1, 3000)
 
@@ -87,14 +96,15 @@ def test_the_papers_recipe_is_the_papers():
     recipe = bert()
     assert [(stage.length, stage.share) for stage in recipe.stages] == [(128, 0.9), (512, 0.1)]
     assert {stage.batch for stage in recipe.stages} == {256}
-    assert (recipe.pre_norm, recipe.dropout, recipe.nsp, recipe.left_to_right) == (False, 0.1, True, False)
+    assert (recipe.pre_norm, recipe.dropout, recipe.causal) == (False, 0.1, False)
     assert recipe.optimizer == OptimizerSettings(
         kind="adamw", learning_rate=1e-4, weight_decay=0.01, betas=(0.9, 0.999), epsilon=1e-6
     )
     rates = [recipe.schedule.factor(step, 1000) for step in range(1000)]
     assert rates.index(1.0) == 9, "the highest with the last step of the first 1 %"
     assert rates[505] == pytest.approx(0.5, abs=0.001), "and from there straight down"
-    assert recipe.masking == Masking(unit="token", rate=0.15, masked=0.8, random=0.1)
+    assert [(each.name, each.weight) for each in recipe.objectives] == [("mlm", 1.0), ("nsp", 1.0)]
+    assert recipe.objectives[0].options == Masking(unit="token", rate=0.15, masked=0.8, random=0.1)
     assert recipe.short_share == 0.1
     short = bert(batch=64, length=128, long_length=0)
     assert short.stages == (Stage(length=128, batch=64, share=1.0),)
@@ -131,7 +141,7 @@ def test_recipes_and_settings_survive_being_written(recipe: Recipe):
 
 
 def test_counters_survive_being_written():
-    progress = Progress(total_steps=10, micro_batch=4, step=3, seconds=1.25, window={"a": 0.1}, losses=[3.5, 0.1])
+    progress = Progress(total=10, limit=4, step=3, seconds=1.25, rate_scale=0.5)
     again = Progress.from_json(through_json(progress.to_json()))
     assert again == progress
     for wrong in ({**progress.to_json(), "stpe": 3}, {k: v for k, v in progress.to_json().items() if k != "epoch"}):
@@ -145,7 +155,8 @@ def test_counters_survive_being_written():
         ((), "dropuot", "dropout"),
         (("optimizer",), "learning_rat", "learning_rate"),
         (("schedule",), "warmp", "warmup"),
-        (("masking",), "unti", "unit"),
+        (("objectives", 0, "options"), "unti", "unit"),
+        (("objectives", 1), "weigth", "weight"),
         (("stages", 0), "lenght", "length"),
     ],
 )
@@ -196,7 +207,10 @@ def test_settings_that_cannot_be_are_refused(changes: dict, message: str):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"left_to_right": True}, "--no-nsp"),
+        ({"objectives": []}, "nothing is asked of the model"),
+        ({"objectives": [{"name": "nps", "weight": 1.0, "options": None}]}, "no objective is called 'nps'"),
+        ({"objectives": [{"name": "nsp", "weight": 0.0, "options": None}]}, "a weight of 0.0 for nsp"),
+        ({"objectives": 2 * bert().to_json()["objectives"][1:]}, "nsp is asked for twice"),
         ({"stages": []}, "not 1 together"),
         ({"stages": [{"length": 128, "batch": 8, "share": 0.5}]}, "not 1 together"),
         ({"stages": [{"length": 4, "batch": 8, "share": 1.0}]}, "sequences of 4 tokens"),
@@ -227,7 +241,7 @@ def test_every_stage_comes_in_turn_with_its_share(parts, steps):
 
 
 def test_a_new_stage_begins_with_an_epoch_of_its_own():
-    progress = Progress(total_steps=50, micro_batch=4, step=44, epoch=2, position=17)
+    progress = Progress(total=50, limit=4, step=44, epoch=2, position=17)
     assert progress.enter(TWO).length == 128
     assert progress.place == Place(2, 17)
     progress.step = 45
@@ -240,16 +254,16 @@ def test_a_new_stage_begins_with_an_epoch_of_its_own():
 
 
 def test_a_stage_once_begun_is_not_left_when_the_run_becomes_longer():
-    progress = Progress(total_steps=50, micro_batch=4, step=46)
+    progress = Progress(total=50, limit=4, step=46)
     progress.enter(TWO)
     progress.move(Place(1, 8))
-    progress.total_steps = 100
+    progress.total = 100
     assert progress.enter(TWO).length == 512
     assert progress.place == Place(1, 8)
 
 
 def test_how_far_a_run_is():
-    progress = Progress(total_steps=50, micro_batch=4, step=20)
+    progress = Progress(total=50, limit=4, step=20)
     assert (progress.share, progress.done) == (0.4, False)
-    progress.total_steps = 15
+    progress.total = 15
     assert (progress.share, progress.done) == (1.0, True)

@@ -9,8 +9,8 @@ from seqeval.metrics import accuracy_score, classification_report, f1_score, pre
 from seqeval.metrics.sequence_labeling import get_entities
 
 from bertkit.errors import InputError
-from bertkit.tasks.schemes import Entity, entities, from_entities, recognise, to_iob2
-from bertkit.tasks.tag_scores import span_scores, word_scores
+from bertkit.tables import Entity, entities, from_entities, recognise, to_iob2
+from bertkit.tasks import span_scores, word_scores
 
 CONLL = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nBonn NNP I-NP I-LOC\nParis NNP B-NP B-LOC\n"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertkit.text.sentences import mark_sentences, split_sentences
+from bertkit.text import mark_sentences, split_sentences
 
 PIECES = [
     *"abzAQZ019",

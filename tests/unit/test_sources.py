@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from bertkit.corpus.reading.sources import NotText, Source, find_sources
+from bertkit.corpus import NotText, Source, find_sources
 from bertkit.errors import InputError, UsageError
 
 COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": zstandard.compress}

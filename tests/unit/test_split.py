@@ -12,30 +12,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertkit.errors import InputError, UsageError
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.data.split import in_both, split
-from bertkit.tasks.data.squad import QaExample
-from bertkit.tasks.data.texts import TextExample
-from bertkit.tasks.qa import Qa
-from bertkit.tasks.regress import Regress
-from bertkit.training.examples import FinetuneRequest, read_examples
+from bertkit.tables import QaExample, TextExample, in_both
+from bertkit.tables.split import split
+from bertkit.tasks import Classify, Qa, Regress
+from bertkit.train import FinetuneRequest, read_examples
 
 ONE_LABEL, SEVERAL_LABELS = (Classify(classes=("a", "b"), multi_label=several) for several in (False, True))
 
 
+def content(example: Any) -> Any:
+    return ONE_LABEL.ties(example).content
+
+
+def kinds_of(example: TextExample) -> Any:
+    return ONE_LABEL.ties(example).labels
+
+
 def test_texts_that_differ_in_case_and_white_space_alone_are_the_same():
     train, dev = [TextExample("1", "Good value")], [TextExample("2", "good  value "), TextExample("3", "good values")]
-    assert in_both(train, dev, Classify.content) == 1
-    assert in_both(train, [TextExample("4", "good value", "a pair")], Classify.content) == 0
+    assert in_both(train, dev, content) == 1
+    assert in_both(train, [TextExample("4", "good value", "a pair")], content) == 0
     questions = [QaExample(str(n), str(n), f"who {n}?", f"Passage {n // 2} tells.{' ' * (n % 2)}") for n in range(40)]
-    train, dev = split(questions, 0.1, 0, family=Qa.family)
+    train, dev = split(questions, 0.1, 0, family=lambda each: Qa().ties(each).family)
     assert not {each.context.strip() for each in train} & {each.context.strip() for each in dev}
 
 
 def test_a_pair_and_its_mirror_are_the_same(tmp_path: Path):
     there, back = TextExample("1", "Good value", "It fell apart"), TextExample("2", "it fell apart", "good  value")
-    assert in_both([there], [back], Classify.content) == in_both([there], [back], Regress.content) == 1
-    assert in_both([there], [back._replace(pair="it fell apart")], Classify.content) == 0
+    assert in_both([there], [back], content) == in_both([there], [back], lambda each: Regress().ties(each).content) == 1
+    assert in_both([there], [back._replace(pair="it fell apart")], content) == 0
     table = tmp_path / "pairs.tsv"
     pairs = [(f"a text {n}", f"another {n}", n % 5) for n in range(50)]
     rows = [f"{a}\t{b}\t{score}\n{b}\t{a}\t{score}\n" for a, b, score in pairs]
@@ -53,29 +58,29 @@ def test_families_that_have_an_example_in_common_are_one():
     pairs += [pair[::-1] for pair in pairs]
     examples = [TextExample(str(number), *pair) for number, pair in enumerate(pairs)]
     for seed in range(20):
-        train, dev = split(examples, 0.2, seed, family=lambda each: each.text, same=Classify.content)
-        assert not {Classify.content(each) for each in train} & {Classify.content(each) for each in dev}
+        train, dev = split(examples, 0.2, seed, family=lambda each: each.text, same=content)
+        assert not {content(each) for each in train} & {content(each) for each in dev}
         assert not {each.text for each in train} & {each.text for each in dev}
 
 
 def test_a_split_has_every_label_in_its_share():
     examples = [TextExample(str(n), f"text {n}", None, "rare" if n % 10 == 0 else "often") for n in range(200)]
-    train, dev = split(examples, 0.1, 0, kinds=ONE_LABEL.kinds)
+    train, dev = split(examples, 0.1, 0, kinds=kinds_of)
     assert len(dev) == 20
     assert sum(example.right == "rare" for example in dev) == 2
     assert sorted([*train, *dev], key=lambda e: int(e.place)) == examples
-    assert split(examples, 0.1, 0, kinds=ONE_LABEL.kinds) == (train, dev)
-    assert in_both(train, [*dev, train[0]], Classify.content) == 1
+    assert split(examples, 0.1, 0, kinds=kinds_of) == (train, dev)
+    assert in_both(train, [*dev, train[0]], content) == 1
 
 
 def test_a_label_that_is_there_once_stays_in_training():
     examples = [TextExample(str(n), f"text {n}", None, "only" if n == 7 else str(n % 2)) for n in range(40)]
-    train, _ = split(examples, 0.2, 3, kinds=ONE_LABEL.kinds)
+    train, _ = split(examples, 0.2, 3, kinds=kinds_of)
     assert examples[7] in train
     with pytest.raises(InputError, match="every label is there once"):
-        split([example._replace(right=example.place) for example in examples], 0.1, 0, kinds=ONE_LABEL.kinds)
+        split([example._replace(right=example.place) for example in examples], 0.1, 0, kinds=kinds_of)
     many = [TextExample(str(n), "x", None, str(n // 2)) for n in range(60)]
-    assert len(split(many, 0.1, 0, kinds=ONE_LABEL.kinds)[1]) == 6, "a tenth, however many labels there are"
+    assert len(split(many, 0.1, 0, kinds=kinds_of)[1]) == 6, "a tenth, however many labels there are"
     with pytest.raises(InputError, match="too few to hold some out"):
         split(examples[:5], 0.1, 0)
 
@@ -103,34 +108,34 @@ def test_a_family_larger_than_the_share_stays_in_training(seed: int):
     assert (len(train), len(dev)) == (3, 30), "one is always left to learn from"
 
 
-@pytest.mark.parametrize("kinds", [None, ONE_LABEL.kinds])
+@pytest.mark.parametrize("kinds", [None, kinds_of])
 def test_examples_of_one_content_stay_together(kinds: Any):
     alike = [TextExample(str(n), f"text {n // 3}", None, str(n // 6 % 2)) for n in range(120)]
-    train, dev = split(alike, 0.2, 0, kinds=kinds, same=Classify.content)
+    train, dev = split(alike, 0.2, 0, kinds=kinds, same=content)
     assert len(dev) == 24
-    assert in_both(train, dev, Classify.content) == 0
-    assert in_both(*split(alike, 0.2, 0, kinds=kinds), Classify.content) > 0, "what it would be without"
+    assert in_both(train, dev, content) == 0
+    assert in_both(*split(alike, 0.2, 0, kinds=kinds), content) > 0, "what it would be without"
     assert sorted([*train, *dev], key=lambda example: int(example.place)) == alike
     different = [example._replace(text=example.place) for example in alike]
-    kept = split(different, 0.2, 0, kinds=kinds, same=Classify.content)
+    kept = split(different, 0.2, 0, kinds=kinds, same=content)
     assert kept == split(different, 0.2, 0, kinds=kinds)
     often = [*alike[::3], *(alike[0]._replace(place=str(n)) for n in range(200, 260))]
     for seed in range(5):
-        train, dev = split(often, 0.2, seed, kinds=kinds, same=Classify.content)
+        train, dev = split(often, 0.2, seed, kinds=kinds, same=content)
         assert 6 <= len(dev) <= 12, "the text that is there sixty times is learned from"
     with pytest.raises(InputError, match="all examples are the same"):
-        split([alike[0]] * 20, 0.2, 0, kinds=kinds, same=Classify.content)
+        split([alike[0]] * 20, 0.2, 0, kinds=kinds, same=content)
 
 
 def test_a_label_that_has_one_text_stays_in_training():
     examples = [TextExample(str(n), f"text {n}", None, str(n % 2)) for n in range(40)]
     examples += [TextExample(str(n), "another text", None, "2") for n in range(40, 43)]
     for seed in range(5):
-        train, dev = split(examples, 0.2, seed, kinds=ONE_LABEL.kinds, same=Classify.content)
+        train, dev = split(examples, 0.2, seed, kinds=kinds_of, same=content)
         assert [example.right for example in train].count("2") == 3
         assert 7 <= len(dev) <= 8
     alike = [example._replace(text=example.right) for example in examples]
-    train, dev = split(alike, 0.2, 0, kinds=ONE_LABEL.kinds, same=Classify.content)
+    train, dev = split(alike, 0.2, 0, kinds=kinds_of, same=content)
     assert dev, "a text for each label: on both sides, rather than no dev set"
     assert {example.right for example in train} == {"0", "1", "2"}
 
@@ -141,9 +146,9 @@ def test_no_label_is_held_out_whole(labels: list[set[str]], seed: int):
     often = Counter(label for its in labels for label in its or {""})
     if not any(all(often[label] > 1 for label in its or {""}) for its in labels):
         with pytest.raises(InputError, match="the training data: every"):
-            split(examples, 0.1, seed, kinds=SEVERAL_LABELS.kinds)
+            split(examples, 0.1, seed, kinds=lambda each: SEVERAL_LABELS.ties(each).labels or ())
         return
-    train, dev = split(examples, 0.1, seed, kinds=SEVERAL_LABELS.kinds)
+    train, dev = split(examples, 0.1, seed, kinds=lambda each: SEVERAL_LABELS.ties(each).labels or ())
     assert dev
     assert {label for example in train for label in example.right} == set().union(*labels)
     assert sorted([*train, *dev], key=lambda example: int(example.place)) == examples
@@ -152,7 +157,7 @@ def test_no_label_is_held_out_whole(labels: list[set[str]], seed: int):
 def test_several_labels_have_about_their_share_each():
     names = [f"label {number}" for number in range(12)]
     examples = [TextExample(str(n), "x", None, its) for n, its in enumerate(combinations(names, 4))]
-    _, dev = split(examples, 0.1, 0, kinds=SEVERAL_LABELS.kinds)
+    _, dev = split(examples, 0.1, 0, kinds=lambda each: SEVERAL_LABELS.ties(each).labels or ())
     assert 45 <= len(dev) <= 55
     there = Counter(label for example in dev for label in example.right)
     assert all(abs(there[name] - 16.5) <= 5 for name in names), "each is in a third of 495"

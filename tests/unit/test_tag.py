@@ -11,47 +11,46 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertkit.errors import BertkitError, InputError
-from bertkit.inference.scoring import Scorer
-from bertkit.model.bert import Bert
-from bertkit.model.crf import NO_TAG
-from bertkit.model.fine_tuned import FineTuned
-from bertkit.tasks.data.conll import TagExample
-from bertkit.tasks.tag import Tag
-from bertkit.tasks.word_windows import framed_windows, pieces_of_words, windows_of_words
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.training.fit import FitSettings, fit
+from bertkit.infer import Scorer
+from bertkit.nn import NO_TAG, Bert, FineTuned
+from bertkit.tables import TagExample
+from bertkit.tasks import Tag, batch_of, facts_of, framed_windows, pieces_of_words, task_from, windows_of_words
+from bertkit.text import Tokenizer
+from bertkit.train import FitSettings
+from bertkit.train.fit import fit
+from fitting import begun, term_of
 
 ONE = (TagExample("a, line 1", ("EU", "it"), ("B-ORG", "O")),)
 
 
 def test_tags_of_a_type_come_together() -> None:
-    task = Tag.for_examples(ONE, max_length=64, crf=True)
+    task = begun(Tag, ONE, max_length=64, crf=True)
     assert task == Tag(tags=("O", "B-ORG", "I-ORG"), max_length=64, scheme="IOB2", crf=True)
-    plain = Tag.for_examples([TagExample("a", ("a", "b"), ("VB", "NN"))])
+    plain = begun(Tag, [TagExample("a", ("a", "b"), ("VB", "NN"))])
     assert (plain.tags, plain.scheme) == (("NN", "VB"), "plain")
 
 
 def test_facts_are_json_and_come_back() -> None:
-    task = Tag.for_examples(ONE, crf=True)
-    assert Tag.from_facts(json.loads(json.dumps(task.facts()))) == task
-    assert Tag.from_facts({"tags": ["O", "B-X"], "max_length": 9}).scheme == "IOB2"
-    assert Tag.from_facts({"tags": ["NN", "VB"], "max_length": 9}).scheme == "plain"
+    task = begun(Tag, ONE, crf=True)
+    assert task_from(Tag, json.loads(json.dumps(facts_of(task)))) == task
+    assert task_from(Tag, {"tags": ["O", "B-X"], "max_length": 9}).scheme == "IOB2"
+    assert task_from(Tag, {"tags": ["NN", "VB"], "max_length": 9}).scheme == "plain"
 
 
 def test_a_tag_only_in_dev_is_refused() -> None:
-    task = Tag.for_examples(ONE)
-    task.check([TagExample("dev, line 1", ("a", "b"), ("B-ORG", "I-ORG"))])
+    task = begun(Tag, ONE)
+    task.meet([TagExample("dev, line 1", ("a", "b"), ("B-ORG", "I-ORG"))])
     for tag, told in (("B-ORGS", "type 'ORGS'"), ("NN", "tag 'NN'"), ("ORG", "tag 'ORG'")):
         with pytest.raises(
             InputError, match=f"dev, line 7, word 2 of the sentence: the {told}, of 'b', is not"
         ) as raised:
-            task.check([TagExample("dev, line 7", ("a", "b"), ("O", tag))])
+            task.meet([TagExample("dev, line 7", ("a", "b"), ("O", tag))])
         assert ("Did you mean 'ORG'?" in str(raised.value)) == (tag == "B-ORGS")
 
 
 def test_what_cannot_be_a_tagger_is_refused() -> None:
     with pytest.raises(InputError, match="only one tag"):
-        Tag.for_examples([TagExample("a", ("a",), ("O",))])
+        begun(Tag, [TagExample("a", ("a",), ("O",))])
     for wrong in ({"scheme": "IOB3"}, {"max_length": 2}):
         with pytest.raises(BertkitError):
             Tag(tags=("O", "B-X"), **wrong)
@@ -118,7 +117,7 @@ def test_with_a_crf_windows_know_the_tags_beside_them_and_a_sentence_is_one_chai
     words = tuple("the import statement binds names to values".split() * 3)
     tags = tuple(("O", "B-X", "I-X")[number % 3] for number in range(len(words)))
     example = TagExample("a", words, tags)
-    task = Tag.for_examples([example], max_length=10, crf=True)
+    task = begun(Tag, [example], max_length=10, crf=True)
     (unit,) = task.encode([example], tokenizer)
     assert len(unit) > 2
     numbers = [NO_TAG, *map(task.tags.index, tags), NO_TAG]
@@ -139,7 +138,7 @@ def new_model(tiny: Bert, task: Tag) -> FineTuned:
     torch.manual_seed(0)
     bert = copy.deepcopy(tiny)
     bert.mlm = bert.nsp = bert.pooler = None
-    return FineTuned(bert, task.shape)
+    return FineTuned(bert, task.head.shape)
 
 
 @pytest.mark.parametrize("crf", [False, True])
@@ -148,20 +147,20 @@ def test_loss_is_the_same_in_any_layout_and_for_windows_by_themselves(
 ) -> None:
     words = ("import", "statement", "binds", "names", "expressions")
     examples = [TagExample("a", words[:n], ("O", "B-X", "I-X", "O", "B-X")[:n]) for n in (5, 1, 3)]
-    task = Tag.for_examples(examples, max_length=6, crf=crf)
+    task = begun(Tag, examples, max_length=6, crf=crf)
     model = new_model(tiny, task).eval()
-    units = [unit for features in task.encode(examples, tokenizer) for unit in task.units(features)]
+    units = task.encode(examples, tokenizer).to_learn()
     assert len(units) > len(examples)
-    alone = [task.term(model, task.batch([unit], packed=True, pad_id=0)) for unit in units]
+    alone = [term_of(task, model, batch_of(task, [unit], packed=True, pad_id=0)) for unit in units]
     expected = torch.stack([term.total for term in alone]).sum()
     for packed in (True, False):
-        term = task.term(model, task.batch(units, packed=packed, pad_id=0))
+        term = term_of(task, model, batch_of(task, units, packed=packed, pad_id=0))
         assert term.count == len(units)
         torch.testing.assert_close(term.total, expected)
     if crf:  # without scores for neighbours it is nothing else than the cross entropy
         plain = Tag(tags=task.tags, max_length=6)
         model.crf = None
-        torch.testing.assert_close(plain.term(model, task.batch(units, packed=True, pad_id=0)).total, expected)
+        torch.testing.assert_close(term_of(plain, model, batch_of(task, units, packed=True, pad_id=0)).total, expected)
 
 
 @pytest.mark.parametrize("crf", [False, True])
@@ -174,10 +173,10 @@ def test_learns_a_trivial_tagging(tiny: Bert, tokenizer: Tokenizer, crf: bool) -
         drawn = torch.randint(len(vocabulary), (6,), generator=generator).tolist()
         words = tuple(" ".join(vocabulary[each] for each in drawn).split())
         examples.append(TagExample(f"line {number}", words, tuple(tag_of[word] for word in words)))
-    task = Tag.for_examples(examples, max_length=8, crf=crf)
+    task = begun(Tag, examples, max_length=8, crf=crf)
     model = new_model(tiny, task)
     scorer = Scorer(model, task, tokenizer)
-    units = [unit for features in task.encode(examples, tokenizer) for unit in task.units(features)]
+    units = task.encode(examples, tokenizer).to_learn()
     steps = FitSettings(epochs=4, batch=8, learning_rate=1e-3)
     fitted = fit(
         model,
@@ -190,7 +189,7 @@ def test_learns_a_trivial_tagging(tiny: Bert, tokenizer: Tokenizer, crf: bool) -
     )
     assert fitted.best.metrics["f1"] > 0.98
     text = "the import statement names values"
-    (answer,) = scorer.answer([Tag.example(text, "here")])
+    (answer,) = scorer.answer([Tag.read(text, "here")])
     assert answer["words"] == text.split()
     assert answer["tags"] == ["O", "B-KEY", "I-KEY", "O", "B-END"]
     assert answer["entities"] == [

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from bertkit.errors import InputError, UsageError
-from bertkit.tasks.data.conll import TagExample, looks_like_columns
-from bertkit.tasks.tag import Tag
-from bertkit.tasks.task import Reading
+from bertkit.tables import Reading, TagExample, looks_like_columns
+from bertkit.tasks import Tag, examples_in
 
 CONLL = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nBonn NNP I-NP I-LOC\nParis NNP B-NP B-LOC\n"
 
@@ -24,7 +23,7 @@ def written(folder: Path, content: str | bytes, name: str = "data.txt") -> str:
 
 
 def read(path: str, notes: list[str] | None = None, **reading) -> list[TagExample]:
-    return list(Tag.read(path, Reading(**reading), [] if notes is None else notes))
+    return list(examples_in(Tag, path, Reading(**reading), [] if notes is None else notes))
 
 
 def test_conll_in_iob1_becomes_iob2_and_says_so(tmp_path: Path) -> None:
@@ -177,10 +176,10 @@ def test_columns_by_number_are_known_again_where_they_are(tmp_path: Path) -> Non
 
 def test_python_values() -> None:
     for value in (["New", "York"], "New  York", {"tokens": ["New", "York"]}, {"text": "New York"}):
-        assert Tag.example(value, "input 1") == TagExample("input 1", ("New", "York"))
+        assert Tag.read(value, "input 1") == TagExample("input 1", ("New", "York"))
     for bad in ([], "  ", 3, None, ["New", 1], {"sentense": "New York"}):
         with pytest.raises(InputError, match="input 1"):
-            Tag.example(bad, "input 1")
+            Tag.read(bad, "input 1")
 
 
 @pytest.mark.parametrize(
@@ -194,7 +193,7 @@ def test_python_values() -> None:
         ("-DOCSTART- O\n\n", "a.txt", "holds no sentence"),
         ("\n\n", "a.txt", "holds no sentence"),
         ("", "a.txt", "empty"),
-        ('{"words": ["EU"], "tags": ["O"]}\n', "a.txt", "line 1: that is JSON.*--format jsonl"),
+        ('{"words": ["EU"], "tags": ["O"]}\n', "a.txt", "line 1: that is JSON.*`file_format=jsonl`"),
         (b"EU O\nB\xffnn O\n", "a.txt", "line 2: byte 0xff at column 2 is not UTF-8"),
         ('{"words": ["EU", "is"], "tags": ["O"]}', "a.jsonl", "line 1: 2 words, .*'is'.*, and 1 tags"),
         ('{"words": [], "tags": []}', "a.jsonl", "line 1: 'words' has no words"),

@@ -13,29 +13,34 @@ from hypothesis import strategies as st
 from sklearn import metrics as reference
 
 from bertkit.errors import InputError, UsageError
-from bertkit.inference.scoring import Scorer
-from bertkit.interop.fine_tuned import load_fine_tuned, save_fine_tuned
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.weights import save_model
-from bertkit.model.bert import Bert
-from bertkit.model.presets import bert_tiny
-from bertkit.tasks import task_called
-from bertkit.tasks.choice import ChoiceExample, MultipleChoice
-from bertkit.tasks.classify import Classify
-from bertkit.tasks.data.texts import TextExample
-from bertkit.tasks.encoding import LONG, fitted
-from bertkit.tasks.regress import Regress
-from bertkit.tasks.scores import classification_scores, multi_label_scores, regression_scores
-from bertkit.text.tokenizer import Tokenizer
-from bertkit.training.examples import FinetuneRequest
-from bertkit.training.fit import FitSettings
-from bertkit.training.fit_job import new_model
-from fitting import FAST, WORDS, sentences, taught
+from bertkit.families import bert_tiny
+from bertkit.hub import ModelFolder, load_fine_tuned, save_fine_tuned, save_model
+from bertkit.infer import Scorer
+from bertkit.nn import Bert
+from bertkit.tables import TextExample
+from bertkit.tasks import (
+    LONG,
+    ChoiceExample,
+    Classify,
+    MultipleChoice,
+    Regress,
+    batch_of,
+    classification_scores,
+    finished,
+    fitted,
+    multi_label_scores,
+    regression_scores,
+    task_called,
+)
+from bertkit.text import Tokenizer
+from bertkit.train import FinetuneRequest, FitSettings
+from bertkit.train.fit_job import new_model
+from fitting import FAST, WORDS, begun, sentences, taught
 
 
 def test_a_classifier_learns_and_answers(english: list[str], tokenizer: Tokenizer):
     examples = sentences(english)
-    task = Classify.for_examples(examples, max_length=32)
+    task = begun(Classify, examples, max_length=32)
     scorer = taught(tokenizer, task, examples, FAST)
     answers = scorer.answer(examples)
     assert task.metrics(examples, answers)["accuracy"] == 1.0
@@ -56,7 +61,7 @@ def test_several_labels_at_once(english: list[str], tokenizer: Tokenizer):
         )
         for n, text in enumerate(texts)
     ]
-    task = Classify.for_examples(examples, max_length=32, multi_label=True)
+    task = begun(Classify, examples, max_length=32, multi_label=True)
     assert task.classes == ("class", "import")
     scorer = taught(tokenizer, task, examples, FitSettings(epochs=20, batch=8, learning_rate=2e-3))
     answers = scorer.answer(examples)
@@ -70,13 +75,13 @@ def test_a_number_is_learned_on_the_scale_of_the_data(
 ):
     """Far from 0, float32 would lose what differs, and the folder keeps the scale beside the head."""
     examples = [example._replace(right=offset + 50 * int(example.right)) for example in sentences(english)]
-    task = Regress.for_examples(examples, max_length=32)
+    task = begun(Regress, examples, max_length=32)
     scorer = taught(tokenizer, task, examples, FAST)
     before = scorer.answer(examples)
     assert task.metrics(examples, before)["pearson"] > 0.95
-    finished = task.finished(scorer.model)
-    after = Scorer(scorer.model, finished, tokenizer).answer(examples)
-    assert finished == (replace(task, mean=0.0, deviation=1.0) if in_the_head else task)
+    folded = finished(task, scorer.model)
+    after = Scorer(scorer.model, folded, tokenizer).answer(examples)
+    assert folded == (replace(task, mean=0.0, deviation=1.0) if in_the_head else task)
     for mine, its in zip(before, after, strict=True):
         assert mine["score"] == pytest.approx(its["score"], rel=0, abs=1e-2)
 
@@ -131,16 +136,16 @@ def test_a_text_that_is_too_long_can_be_refused(tokenizer: Tokenizer):
 def test_labels_that_training_never_saw_are_refused():
     task = Classify(classes=("negative", "positive"))
     with pytest.raises(InputError, match=r"row 3: the label 'positiv' is not .* Did you mean 'positive'"):
-        task.check([TextExample("row 3", "x", None, "positiv")])
+        task.meet([TextExample("row 3", "x", None, "positiv")])
     with pytest.raises(InputError, match="only one label in the training data, 'a'"):
-        Classify.for_examples([TextExample("1", "x", None, "a")] * 3)
+        begun(Classify, [TextExample("1", "x", None, "a")] * 3)
     with pytest.raises(InputError, match=r"every score in the training data is 2\. Is"):
-        Regress.for_examples([TextExample("1", "x", None, 2.0)] * 3)
+        begun(Regress, [TextExample("1", "x", None, 2.0)] * 3)
 
 
 def test_class_weights_make_up_for_rare_labels():
     examples = [TextExample(str(n), "x", None, "rare" if n < 2 else "often") for n in range(10)]
-    task = Classify.for_examples(examples, class_weights=True)
+    task = begun(Classify, examples, class_weights=True)
     assert dict(zip(task.classes, task.weights, strict=True)) == {"often": 10 / 16, "rare": 10 / 4}
 
 
@@ -203,31 +208,33 @@ def test_tallies_add_up_to_the_main_metric(pairs: list[tuple[int, int]]):
         (MultipleChoice(), choices),
     ):
         examples, answers = zip(*cases, strict=True)
-        sums = [sum(column) for column in zip(*task.tallies(examples, answers), strict=True)]
-        assert task.from_tallies(sums) == pytest.approx(task.metrics(examples, answers)[task.main_metric], abs=1e-9)
+        sums = [sum(column) for column in zip(*task.measure.sums(examples, answers), strict=True)]
+        assert task.measure.value(sums) == pytest.approx(task.metrics(examples, answers)[task.measure.main], abs=1e-9)
 
 
 def test_a_left_to_right_model_is_read_from_its_last_token_and_comes_back_so(
     english: list[str], tokenizer: Tokenizer, tmp_path: Path
 ):
     torch.manual_seed(0)
-    bert = Bert(bert_tiny(vocab_size=tokenizer.vocab_size, is_decoder=True), nsp=False)
+    bert = Bert(bert_tiny(vocab_size=tokenizer.vocab_size, causal=True), nsp=False)
     save_model(tmp_path / "one-way", bert, tokenizer, provenance={})
     examples = sentences(english, 16)
-    task = Classify.for_examples(examples, max_length=32)
+    task = begun(Classify, examples, max_length=32)
     for head, reads in (({}, "last"), ({"lstm": 8}, "text")):
         request = FinetuneRequest(task="classify", train="", start="", head=head)
         model = new_model(ModelFolder(tmp_path / "one-way"), task, request, seed=0).eval()
         assert model.shape.reads == reads
-        scores = model(task.batch(task.encode(examples, tokenizer), packed=True, pad_id=0))
+        scores = model(batch_of(task, task.encode(examples, tokenizer), packed=True, pad_id=0))
         assert scores.std(0).min() > 0, "from [CLS], which sees nothing, all would be the same"
         save_fine_tuned(tmp_path / "tuned", model, task, tokenizer, metrics={}, provenance={}, overwrite=True)
         again = load_fine_tuned(ModelFolder(tmp_path / "tuned")).model
-        torch.testing.assert_close(again(task.batch(task.encode(examples, tokenizer), packed=True, pad_id=0)), scores)
+        torch.testing.assert_close(
+            again(batch_of(task, task.encode(examples, tokenizer), packed=True, pad_id=0)), scores
+        )
 
 
 def test_one_text_where_pairs_were_learned_is_refused(tokenizer: Tokenizer):
-    task = Classify.for_examples([TextExample("1", "a", "b", "x"), TextExample("2", "a", "b", "y")])
+    task = begun(Classify, [TextExample("1", "a", "b", "x"), TextExample("2", "a", "b", "y")])
     with pytest.raises(InputError, match="row 5: the model reads two texts at once, and there is one"):
         task.encode([TextExample("row 5", "a")], tokenizer)
 

@@ -3,20 +3,17 @@ from __future__ import annotations
 import pytest
 
 from bertkit.errors import InputError
-from bertkit.text.families import BERT, assemble
-from bertkit.text.quality import measure
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
-from bertkit.text.tokenizer import Tokenizer, wordpiece
+from bertkit.families import vocabulary
+from bertkit.text import WORDPIECE, Tokenizer, assemble, draw_sample, measure, wordpiece
 from bertkit.text.train import train
 
-PIECES = [*BERT.specials.values(), "the", "cat", "##s", "sat", "我", ".", "unused", "mask", "[", "]", "unk"]
+PIECES = [*WORDPIECE.specials.values(), "the", "cat", "##s", "sat", "我", ".", "unused", "mask", "[", "]", "unk"]
 
 
 @pytest.fixture
 def small() -> Tokenizer:
     vocabulary = {piece: number for number, piece in enumerate(PIECES)}
-    return Tokenizer(assemble(BERT, wordpiece(vocabulary), lowercase=True))
+    return Tokenizer(assemble(WORDPIECE, wordpiece(vocabulary), lowercase=True))
 
 
 def test_the_figures_of_a_small_text_are_those_counted_by_hand(small):
@@ -46,9 +43,7 @@ def test_words_are_counted_alike_for_every_kind(english):
     sample = draw_sample([*english, "我们喜欢学习自然语言处理。"] * 2)
     texts = [text for text, _ in sample.held_out] + ["我们喜欢 tokenizers!"]
     families = ("bert", "gpt2", "albert")
-    figures = [
-        measure(train(sample, VocabularyRecipe(family, vocab_size=1500)).tokenizer, texts) for family in families
-    ]
+    figures = [measure(train(sample, vocabulary(family, vocab_size=1500)).tokenizer, texts) for family in families]
     assert len({quality.words for quality in figures}) == 1
     for quality in figures:
         assert 1 < quality.pieces_per_word < 2
@@ -57,7 +52,7 @@ def test_words_are_counted_alike_for_every_kind(english):
 
 
 def test_a_character_in_several_bytes_is_not_whole(english):
-    tokenizer = train(draw_sample(english[:200]), VocabularyRecipe("gpt2", vocab_size=400)).tokenizer
+    tokenizer = train(draw_sample(english[:200]), vocabulary("gpt2", vocab_size=400)).tokenizer
     quality = measure(tokenizer, ["龘"])
     assert (quality.words, quality.pieces, quality.whole_words) == (1, 3, 0)
 

@@ -12,14 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertkit.errors import BertkitError, TokenizerError
-from bertkit.text.families import FAMILIES
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import Sample, draw_sample, parts
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.families import FAMILIES, vocabulary
+from bertkit.text import Sample, Tokenizer, draw_sample, more_specials, parts
 from bertkit.text.train import train
 
 CHINESE = ["我们喜欢学习自然语言处理。", "注意力机制让模型看到整个句子。", "苹果公司发布了新手机，他吃了一个苹果。"]
-EVERY_FAMILY = pytest.mark.parametrize("family", FAMILIES)
+EVERY_FAMILY = pytest.mark.parametrize("family", ["bert", "roberta", "modernbert", "gpt2", "albert", "gpt"])
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +26,10 @@ def sample(english: list[str]) -> Sample:
 
 
 def learned(sample: Sample, family: str = "bert", **settings: object) -> Tokenizer:
-    return train(sample, VocabularyRecipe(family, **{"vocab_size": 1500, **settings})).tokenizer
+    return train(sample, vocabulary(family, **{"vocab_size": 1500, **settings})).tokenizer
 
 
-@pytest.mark.parametrize("module", ["families", "sample", "alphabet", "recipe", "train"])
+@pytest.mark.parametrize("module", ["kinds", "sample", "recipe", "train"])
 def test_the_examples_in_the_docs_are_true(module):
     found = doctest.testmod(importlib.import_module(f"bertkit.text.{module}"))
     assert found.attempted > 0
@@ -41,14 +39,14 @@ def test_the_examples_in_the_docs_are_true(module):
 TRAINING = """
 import hashlib, random, sys
 from pydoc_data.topics import topics
-from bertkit.text.recipe import VocabularyRecipe
+from bertkit.families import vocabulary
 from bertkit.text.sample import draw_sample
 from bertkit.text.train import train
 lines = [line for text in topics.values() for line in text.splitlines()] + {chinese!r} * 3
 random.Random(int(sys.argv[1])).shuffle(lines)
 sample = draw_sample(lines)
 for family in ("bert", "roberta", "gpt2", "albert", "gpt"):
-    recipe = VocabularyRecipe(family, vocab_size=1500, words=["widget"], special_tokens=["[ENT]"])
+    recipe = vocabulary(family, vocab_size=1500, words=["widget"], special_tokens=["[ENT]"])
     tokenizer = train(sample, recipe).tokenizer
     print(family, hashlib.sha256(tokenizer.backend.to_str(pretty=True).encode()).hexdigest())
 """
@@ -72,11 +70,11 @@ def test_the_same_text_gives_the_same_file_whatever_the_order_and_the_threads():
 @EVERY_FAMILY
 def test_the_vocabulary_has_the_size_asked_for_with_the_special_tokens_first(sample, family):
     tokenizer = learned(sample, family, special_tokens=["[ENT]", "[unused0]"], words=["widget", "gizmo"])
-    kin = FAMILIES[family]
+    kin = FAMILIES[family].form
     expected = [*dict.fromkeys([*kin.specials.values(), *kin.learned_with.values()]), "[ENT]", "[unused0]"]
     assert tokenizer.vocab_size == len(tokenizer.backend.get_vocab()) == 1500
     assert [tokenizer.token(number) for number in range(len(expected))] == expected
-    assert tokenizer.more_specials == ["[ENT]", "[unused0]"]
+    assert more_specials(tokenizer) == ["[ENT]", "[unused0]"]
     ids = tokenizer.backend.encode("one [ENT]two", add_special_tokens=False).ids
     assert ids.count(tokenizer.backend.token_to_id("[ENT]")) == 1
 
@@ -93,7 +91,7 @@ def test_the_vocabulary_has_the_size_asked_for_with_the_special_tokens_first(sam
 )
 def test_each_family_has_its_frame(sample, family, single, pair):
     tokenizer = learned(sample, family)
-    assert tokenizer.kind == FAMILIES[family].kind
+    assert tokenizer.kind == FAMILIES[family].form.kind
     assert tokenizer.encode("a").tokens == single.split()
     assert tokenizer.encode("a", "b").tokens == pair.split()
     if family == "roberta":
@@ -134,17 +132,17 @@ def test_case_is_folded_unless_cased(sample):
 
 
 def test_rare_characters_are_unknown_and_said(english):
-    trained = train(draw_sample([*english[:500] * 2, "ℵ ℶℶ"], hold_out=False), VocabularyRecipe(vocab_size=900))
+    trained = train(draw_sample([*english[:500] * 2, "ℵ ℶℶ"], hold_out=False), vocabulary(vocab_size=900))
     assert any("unknown: 1 (" in note and note.endswith(": ℵ") for note in trained.notes)
     tokenizer = trained.tokenizer
     assert tokenizer.encode("ℵ").ids == [tokenizer.cls_id, tokenizer.unk_id, tokenizer.sep_id]
     assert tokenizer.unk_id not in tokenizer.encode("ℶℶ").ids
-    limited = train(draw_sample(english), VocabularyRecipe(vocab_size=900, max_alphabet=20))
+    limited = train(draw_sample(english), vocabulary(vocab_size=900, max_alphabet=20))
     assert sum(len(piece) == 1 for piece in limited.tokenizer.backend.get_vocab()) == 20
 
 
 def test_a_vocabulary_full_of_characters_is_said(sample):
-    notes = train(sample, VocabularyRecipe(vocab_size=230, min_frequency=3)).notes
+    notes = train(sample, vocabulary(vocab_size=230, min_frequency=3)).notes
     assert any("single characters take" in note for note in notes)
 
 
@@ -171,7 +169,7 @@ def test_the_digest_tells_tokenizers_apart_and_survives_saving(sample, family, t
     before = tokenizer.sha256()
     tokenizer.save(tmp_path)
     opened = Tokenizer.open(tmp_path)
-    assert (opened.family, opened.specials, opened.sha256()) == (tokenizer.family, tokenizer.specials, before)
+    assert (opened.form, opened.specials, opened.sha256()) == (tokenizer.form, tokenizer.specials, before)
     opened.backend.encode_special_tokens = True
     assert opened.sha256() == before
     assert learned(sample, family, vocab_size=1499).sha256() != before
@@ -182,7 +180,7 @@ def test_a_special_token_that_the_family_lacks_is_named(sample):
     tokenizer = learned(sample, "gpt2")
     assert tokenizer.eos_id == tokenizer.bos_id == 0
     assert tokenizer.filling_id < tokenizer.vocab_size
-    with pytest.raises(TokenizerError, match="gpt2 tokenizer has no pad token"):
+    with pytest.raises(TokenizerError, match="this byte-level BPE tokenizer has no pad token"):
         _ = tokenizer.pad_id
 
 
@@ -191,7 +189,7 @@ def test_a_special_token_that_the_family_lacks_is_named(sample):
     [
         (
             {"family": "robert"},
-            r"no family 'robert'\. Did you mean 'roberta'\? There are: bert, roberta, modernbert, gpt2, albert",
+            r"no family is called 'robert'\. Did you mean 'roberta'\? There are: bert, roberta, albert",
         ),
         ({"vocab_size": 60}, "vocab_size is 60, and the special tokens, single characters and extra words need"),
         ({"vocab_size": 3}, r"vocab_size is 3, and .* need 5"),
@@ -203,8 +201,8 @@ def test_a_special_token_that_the_family_lacks_is_named(sample):
         ({"family": "gpt2", "vocab_size": 259, "words": ["gizmo"]}, "vocab_size is 259, too small for 1 extra words"),
         ({"vocab_size": 0}, "vocab_size is 0"),
         ({"min_frequency": 0}, "min_frequency is 0"),
-        ({"family": "gpt2", "lowercase": True}, "GPT-2's tokenizer keeps case"),
-        ({"family": "gpt", "lowercase": False}, "OpenAI GPT's tokenizer folds case"),
+        ({"family": "gpt2", "lowercase": True}, "a byte-level BPE tokenizer keeps case"),
+        ({"family": "gpt", "lowercase": False}, "a tokenizer of BPE with ends of words folds case"),
         ({"special_tokens": ["[A]", "[A]"]}, r"'\[A\]' is there twice"),
         ({"special_tokens": ["[MASK]"]}, r"'\[MASK\]' is there twice"),
         ({"special_tokens": [" "]}, "special token ' '"),
@@ -218,7 +216,7 @@ def test_a_special_token_that_the_family_lacks_is_named(sample):
 )
 def test_what_cannot_be_learned_is_said_in_a_line(sample, settings, message):
     with pytest.raises(BertkitError, match=message):
-        train(sample, VocabularyRecipe(**settings))
+        train(sample, vocabulary(**settings))
 
 
 def test_no_text_is_said():
@@ -270,5 +268,5 @@ def test_parts_are_short_and_together_the_text(text, limit):
 
 
 def test_lone_surrogates_do_no_harm():
-    tokenizer = train(draw_sample(["one \ud800 two"] * 12, hold_out=False), VocabularyRecipe(vocab_size=60)).tokenizer
+    tokenizer = train(draw_sample(["one \ud800 two"] * 12, hold_out=False), vocabulary(vocab_size=60)).tokenizer
     assert tokenizer.encode("one").tokens == ["[CLS]", "one", "[SEP]"]

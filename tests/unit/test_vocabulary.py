@@ -9,15 +9,19 @@ import torch
 from torch import Tensor
 
 from bertkit.errors import CorpusError, ModelFolderError, TokenizerError
-from bertkit.model.bert import Bert
-from bertkit.model.presets import bert_tiny
-from bertkit.model.vocabulary import Fitted, fit_vocabulary, match_vocabulary
-from bertkit.text.extend import extend_vocabulary
-from bertkit.text.families import BERT, assemble
-from bertkit.text.recipe import VocabularyRecipe
-from bertkit.text.sample import draw_sample
-from bertkit.text.tokenizer import Tokenizer, wordpiece
-from bertkit.text.train import train, train_wordpiece
+from bertkit.families import bert_tiny, vocabulary
+from bertkit.nn import Bert, Fitted, fit_vocabulary
+from bertkit.text import (
+    WORDPIECE,
+    Tokenizer,
+    assemble,
+    draw_sample,
+    extend_vocabulary,
+    train_wordpiece,
+    wordpiece,
+)
+from bertkit.text.train import train
+from bertkit.train import match_vocabulary
 
 NEW_WORDS = ["nephrologist", "glomerulonephritis", "creatinine", "肾"]
 PLAIN = ["The value of [MASK] is returned.", "我们[MASK]欢学习自然语言处理。", "a list of items, and their names"]
@@ -101,7 +105,7 @@ def test_an_unknown_token_begins_as_the_mean_of_the_ordinary_ones(model, fitted,
     assert tokenizer.encode("肾").tokens[1:-1] == ["[UNK]"]
     (new,) = row_of(extended, "肾")
     ordinary = [number for number in range(tokenizer.vocab_size) if number > 4]
-    assert [tokenizer.token(number) for number in range(5)] == list(BERT.specials.values())
+    assert [tokenizer.token(number) for number in range(5)] == list(WORDPIECE.specials.values())
     for before, after in zip(tables(model), tables(fitted.model), strict=True):
         torch.testing.assert_close(after[new], before[ordinary].mean(0), rtol=1e-5, atol=1e-7)
 
@@ -204,7 +208,7 @@ def test_the_padding_token_may_move():
 
 
 def test_a_continuation_begins_as_the_mean_of_continuations():
-    specials = list(BERT.specials.values())
+    specials = list(WORDPIECE.specials.values())
     old = small([*specials, "xy", "z", "##xy", "##z"])
     new = small([*specials, "##xyz", "xyz"])
     model = made(old.vocab_size, seed=3)
@@ -215,9 +219,9 @@ def test_a_continuation_begins_as_the_mean_of_continuations():
 
 
 def test_unused_places_do_not_count_as_ordinary_and_ids_without_a_token_get_a_row():
-    old = small([*BERT.specials.values(), "[unused1]", "a", "b", "[unused12]"])
-    vocabulary = {**{token: number for number, token in enumerate(BERT.specials.values())}, "ω": 5, "a": 7}
-    new = Tokenizer(assemble(BERT, wordpiece(vocabulary), lowercase=True))
+    old = small([*WORDPIECE.specials.values(), "[unused1]", "a", "b", "[unused12]"])
+    vocabulary = {**{token: number for number, token in enumerate(WORDPIECE.specials.values())}, "ω": 5, "a": 7}
+    new = Tokenizer(assemble(WORDPIECE, wordpiece(vocabulary), lowercase=True))
     model = made(old.vocab_size, seed=4)
     fitted = fit_vocabulary(model, old, new)
     assert (fitted.kept, fitted.from_pieces, fitted.unknown) == (6, 0, 1)
@@ -242,7 +246,7 @@ def test_another_tokenizer_is_refused_with_both_hashes_and_both_ways_out(model, 
         match_vocabulary(model, tokenizer, extended, extend=False, folder="old/model", shards="new/shards")
     for said in (
         *(tokenizer.sha256(), extended.sha256(), "old/model", "new/shards"),
-        *("--tokenizer old/model", "--extend-vocabulary"),
+        *("`tokenizer=old/model`", "`extend_vocabulary=True`"),
     ):
         assert said in str(refusal.value)
 
@@ -260,10 +264,10 @@ def test_a_tokenizer_that_is_not_the_models_is_refused(tokenizer, extended):
 
 
 def test_another_family_is_refused(english, tokenizer):
-    other = train(draw_sample(english[:200]), VocabularyRecipe("roberta", vocab_size=400)).tokenizer
-    with pytest.raises(TokenizerError, match=r"RoBERTa's, and only WordPiece.*Prepare the text"):
+    other = train(draw_sample(english[:200]), vocabulary("roberta", vocab_size=400)).tokenizer
+    with pytest.raises(TokenizerError, match=r"byte-level BPE framed by <s>, and only WordPiece.*Prepare the text"):
         fit_vocabulary(made(tokenizer.vocab_size), tokenizer, other)
 
 
 def small(pieces: list[str]) -> Tokenizer:
-    return Tokenizer(assemble(BERT, wordpiece({piece: n for n, piece in enumerate(pieces)}), lowercase=True))
+    return Tokenizer(assemble(WORDPIECE, wordpiece({piece: n for n, piece in enumerate(pieces)}), lowercase=True))

@@ -7,13 +7,13 @@ Results go to stdout (JSON lines when piped), progress and notes to stderr. Exit
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import NoReturn
 
 import typer
 
@@ -36,8 +36,11 @@ from bertkit.cli import (
     serve,
     tokenizer,
 )
+from bertkit.cli.declare import as_flags, command_of
+from bertkit.cli.shrunk_files import tell_of_shrunk_files
 from bertkit.device import share_cores
 from bertkit.errors import BertkitError
+from bertkit.plugins import BrokenPlugin
 
 app = typer.Typer(
     name="bertkit",
@@ -66,7 +69,6 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "serve": serve.serve,
 }
 
-
 ENDS_ON_SIGTERM = (finetune.finetune, evaluate.evaluate, predict.predict, embed.embed)
 """As on Ctrl-C. The others have ways of their own to end, or are done at once."""
 
@@ -84,29 +86,24 @@ def _stoppable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _guarded(function: Callable[..., None]) -> Callable[..., None]:
+def _guarded(function: Callable[..., None], call: Callable[[], None]) -> None:
     """The command, with every way it can end turned into an exit code; what a user got wrong is one line on stderr,
     without a traceback. Any other exception is a bug of ours and keeps its own."""
-
-    @functools.wraps(function)
-    def run(*arguments: Any, **options: Any) -> None:
-        try:
-            with _stoppable() if function in ENDS_ON_SIGTERM else contextlib.nullcontext():
-                function(*arguments, **options)
-            sys.stdout.flush()
-        except BertkitError as error:
-            _stop(str(error), error.exit_code)
-        except KeyboardInterrupt:
-            _stop("interrupted; no file was written", 4)
-        except BrokenPipeError:  # the reader of our output, `head` perhaps, has seen enough
+    try:
+        with _stoppable() if function in ENDS_ON_SIGTERM else contextlib.nullcontext():
+            call()
+        sys.stdout.flush()
+    except BertkitError as error:
+        _stop(as_flags(str(error)), error.exit_code)
+    except KeyboardInterrupt:
+        _stop("interrupted; no file was written", 4)
+    except BrokenPipeError:  # the reader of our output, `head` perhaps, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # a full disk behind stdout, a file that vanished
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        except OSError as error:  # a full disk behind stdout, a file that vanished
-            with contextlib.suppress(OSError, ValueError, AttributeError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            place = f"{error.filename}: " if error.filename else ""
-            _stop(f"{place}{error.strerror or error}", 3)
-
-    return run
+        place = f"{error.filename}: " if error.filename else ""
+        _stop(f"{place}{error.strerror or error}", 3)
 
 
 def _stop(message: str, code: int) -> NoReturn:
@@ -114,12 +111,16 @@ def _stop(message: str, code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
-for _name, _function in COMMANDS.items():
-    app.command(_name)(_guarded(_function))
+def _add(to: typer.Typer, commands: Mapping[str, Callable[..., None]]) -> None:
+    for name, function in commands.items():
+        kind, named = command_of(function, _guarded)
+        to.command(name, cls=kind)(named)
+
+
+_add(app, COMMANDS)
 
 _tokenizer_app = typer.Typer(no_args_is_help=True, help=tokenizer.HELP, rich_markup_mode=None)
-for _name, _function in tokenizer.COMMANDS.items():
-    _tokenizer_app.command(_name)(_guarded(_function))
+_add(_tokenizer_app, tokenizer.COMMANDS)
 app.add_typer(_tokenizer_app, name="tokenizer")
 
 
@@ -144,6 +145,8 @@ def _options(
 def main() -> NoReturn:
     """Run the command line. What typer finds wrong with the options it prints itself, with exit code 2."""
     share_cores()
+    tell_of_shrunk_files()
+    warnings.showwarning = _note_of_plugins(warnings.showwarning)
     try:
         app()
     except SystemExit as end:
@@ -151,6 +154,16 @@ def main() -> NoReturn:
             _leave(end.code)
         raise
     raise AssertionError("typer exits by itself")
+
+
+def _note_of_plugins(otherwise: Callable[..., None]) -> Callable[..., None]:
+    def show(message: Warning | str, category: type[Warning], *more: object, **others: object) -> None:
+        if issubclass(category, BrokenPlugin):
+            typer.echo(f"note: {message}", err=True)
+        else:
+            otherwise(message, category, *more, **others)
+
+    return show
 
 
 def _leave(code: object) -> NoReturn:

@@ -10,17 +10,17 @@ from rich.table import Table
 from rich.text import Text
 
 from bertkit.cli.corpus_bars import CorpusBars
-from bertkit.cli.fit_display import FitDisplay
 from bertkit.cli.options import print_line
+from bertkit.cli.training_display import TrainingDisplay
 from bertkit.report.standings import BETTER, WORSE, cells_of, head_of, remarks
-from bertkit.training.comparing.compare import CompareWatcher
+from bertkit.train.comparing.compare import CompareWatcher
 
 
 class CompareDisplay(CompareWatcher):
     def __init__(self) -> None:
         self.console = Console(stderr=True)
         self.progress = CorpusBars()
-        self.fits: FitDisplay | None = None
+        self.fits: TrainingDisplay | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -34,12 +34,12 @@ class CompareDisplay(CompareWatcher):
         self._end_bar()
         print_line(self.console, what)
 
-    def stepped(self, step: int, steps: int, loss: float) -> None:
+    def stepped(self, facts: dict[str, Any]) -> None:
         if self.fits is None:
-            self.fits = FitDisplay()
+            self.fits = TrainingDisplay()
             self.fits.__enter__()
             self.fits.began_seed(1, 1)
-        self.fits.stepped(step, steps, loss)
+        self.fits.stepped(facts)
 
     def scored(self, entry: str, task: str, seed: int, metric: str, score: float) -> None:  # noqa: ARG002
         self._end_bar()

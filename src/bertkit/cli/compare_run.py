@@ -18,7 +18,8 @@ def main() -> int:
     asked = json.loads(sys.stdin.readline())
     machine = Machine(**asked["machine"])
     devices.apply(machine)
-    from bertkit.training.comparing.job import Job, end_with
+    from bertkit.report.page import write_report
+    from bertkit.train.comparing.job import Job, end_with
 
     job = Job.from_json(asked["job"])
 
@@ -30,7 +31,7 @@ def main() -> int:
     end_with(sys.stdin.fileno())
     try:
         with Display() as display:
-            job.do(machine, display)
+            job.do(machine, display, write_report)
     except InterruptionError as stopped:
         return stopped.exit_code
     except KeyboardInterrupt:

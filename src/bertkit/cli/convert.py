@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import re
+import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from bertkit.cli.options import IgnoreKeys, Model, Overwrite, emit, for_people, note
+from bertkit.cli.options import IGNORE_KEY, OVERWRITE, emit, for_people, note, size_in_bytes
 from bertkit.errors import UsageError
+from bertkit.settings import Settings, argument, option
+
+TO = """bertkit: with everything the weights have, a fine-tuned head too, hashes and provenance (transformers opens it
+as well). Or a class of transformers, for its parts: BertModel, BertForMaskedLM, BertForPreTraining,
+BertForNextSentencePrediction. A pre-norm model is written for the MegatronBert class with those parts."""
 
 
-def convert(
-    model: Model,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write.")],
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            help="bertkit: with everything the weights have, hashes and provenance (transformers opens it too). "
-            "Or a class of transformers, for its parts: BertModel, BertForMaskedLM, BertForPreTraining, "
-            "BertForNextSentencePrediction. A pre-norm model is written for the MegatronBert class with those parts.",
-        ),
-    ] = "bertkit",
-    shard_size: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Split the weights into files of at most this: 500MB, 2GB."),
-    ] = None,
-    overwrite: Overwrite = False,
-    ignore_config_key: IgnoreKeys = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Converting(Settings):
+    model: str = argument(..., "A model folder, or a model's name on the hub.")
+    out: Path = argument(..., "The folder to write.")
+    to: str = option("bertkit", TO)
+    shard_size: str | None = option(None, "Split the weights into files of at most this: 500MB, 2GB.", metavar="SIZE")
+    read_pickle: bool = option(
+        False, "Take the weights from a pickle such as pytorch_model.bin: its tensors only, in a process of its own."
+    )
+    overwrite: bool = option(False, OVERWRITE)
+    ignore_config_key: tuple[str, ...] = option((), IGNORE_KEY, metavar="KEY")
+
+
+def convert(asked: Converting) -> None:
     """Rewrite any checkpoint of a BERT, RoBERTa, ALBERT, ELECTRA, DistilBERT, GPT or GPT-2 as a clean model folder.
 
     Old or new names, with or without heads, sharded or not. The numbers stay as they are, to the last bit
@@ -39,55 +39,43 @@ def convert(
     \b
     bertkit convert old-checkpoint clean-folder
     bertkit convert clean-folder for-transformers --to BertForMaskedLM
+    bertkit convert with-pytorch-model-bin clean-folder --read-pickle
     """
-    from bertkit.interop.families import ARCHITECTURES, class_for
+    from bertkit.families import classes
 
-    if to not in ("bertkit", *ARCHITECTURES):
-        raise UsageError(f"--to is {to!r}", f"It can be one of: bertkit, {', '.join(ARCHITECTURES)}.")
-    shard_bytes = None if shard_size is None else _bytes(shard_size)
+    if asked.to not in ("bertkit", *(known := classes())):
+        raise UsageError(f"`to` is {asked.to!r}", f"It can be one of: bertkit, {', '.join(known)}.")
+    shard_bytes = None if asked.shard_size is None else size_in_bytes("shard_size", asked.shard_size, base=1000)
 
     from bertkit.files import sha256_of
-    from bertkit.interop.folder import ModelFolder, require_place
-    from bertkit.interop.hub import find_folder
-    from bertkit.interop.safetensors_files import weight_files
+    from bertkit.hub.fetch import find_folder
+    from bertkit.hub.fine_tuned import rewrite
+    from bertkit.hub.folder import ModelFolder, require_place
+    from bertkit.hub.pickles import without_pickle
+    from bertkit.hub.safetensors_files import pickled_weights, weight_files
 
-    require_place(out, overwrite=overwrite, read=[model])
-    folder = ModelFolder(find_folder(model), ignore_config_keys=ignore_config_key or ())
-    tokenizer = folder.tokenizer()
-
-    from bertkit.interop.weights import load_model, save_model
-
-    loaded, notes = load_model(folder)
-    for message in notes:
-        note(message)
-    written = to if to == "bertkit" else class_for(folder.config, to)
-    source = {file.name: sha256_of(file) for file in weight_files(folder.path)}
-    save_model(
-        out,
-        loaded,
-        tokenizer,
-        provenance={
-            "converted_from": Path(model).name if folder.path == Path(model) else model,
-            "weights": source,
-        },
-        sentence_settings=folder.sentence_settings,
-        architecture=None if to == "bertkit" else written,
-        shard_bytes=shard_bytes,
-        manifest=to == "bertkit",
-        overwrite=overwrite,
-    )
-    if written != to:
-        kind = f"a pre-norm {folder.family.title}" if folder.config.pre_norm else f"a {folder.family.title}"
-        note(f"this model is {kind}, so it is written for {written}")
+    require_place(asked.out, overwrite=asked.overwrite, read=[asked.model])
+    source = find_folder(asked.model)
+    with tempfile.TemporaryDirectory() as scratch:
+        opened = without_pickle(source, Path(scratch) / "folder") if asked.read_pickle else source
+        folder = ModelFolder(opened, ignore_config_keys=asked.ignore_config_key)
+        weights = pickled_weights(source) if asked.read_pickle else weight_files(source)
+        parameters, written = rewrite(
+            folder,
+            asked.out,
+            asked.to,
+            provenance={
+                "converted_from": Path(asked.model).name if source == Path(asked.model) else asked.model,
+                "weights": {file.name: sha256_of(file) for file in weights},
+            },
+            shard_bytes=shard_bytes,
+            overwrite=asked.overwrite,
+            tell=note,
+        )
+    if written != asked.to:
+        kind = "pre-norm " * folder.config.pre_norm + folder.family.title
+        note(f"this is a model of the family {kind}, so it is written for {written}")
     if for_people():
-        typer.echo(f"{out}  ({loaded.parameter_count():,} parameters in the source; bertkit info {out} shows it)")
+        typer.echo(f"{asked.out}  ({parameters:,} parameters in the source; bertkit info {asked.out} shows it)")
     else:
-        emit({"folder": str(out), "to": written})
-
-
-def _bytes(size: str) -> int:
-    match = re.fullmatch(r"(\d+)\s*(B|KB|MB|GB)", size.strip(), re.IGNORECASE)
-    if not match or int(match[1]) == 0:
-        raise UsageError(f"--shard-size is {size!r}", "It is a number and a unit, such as 500MB or 2GB.")
-    units = {"b": 1, "kb": 1000, "mb": 1000**2, "gb": 1000**3}
-    return int(match[1]) * units[match[2].lower()]
+        emit({"folder": str(asked.out), "to": written})

@@ -10,15 +10,15 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from bertkit.corpus.preparing import progress
+from bertkit.corpus import preparing
 
 
-class CorpusBars(progress.Progress):
+class CorpusBars(preparing.Progress):
     def __init__(self) -> None:
         self.console = Console(stderr=True)
 
     @contextmanager
-    def reading(self, total: int | None, title: str = "reading and encoding") -> Iterator[progress.ReadingProgress]:
+    def reading(self, total: int | None, title: str = "reading and encoding") -> Iterator[preparing.ReadingProgress]:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -36,7 +36,7 @@ class CorpusBars(progress.Progress):
             yield
 
 
-class _Reading(progress.ReadingProgress):
+class _Reading(preparing.ReadingProgress):
     def __init__(self, bar: Progress, task: TaskID) -> None:
         self.bar, self.task = bar, task
         self.start = time.monotonic()

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from bertkit.cli.demo_task import SIZES, what_pretraining_is_worth
 from bertkit.cli.options import emit, for_people
+from bertkit.cli.tokenizer_shared import status
 from bertkit.files import refuse_existing
+from bertkit.settings import Settings, option
 
 if TYPE_CHECKING:
-    from bertkit.inference.encoder import TextEncoder
+    from bertkit.infer.encoder import TextEncoder
     from bertkit.text.tokenizer import Tokenizer
 
 PAIR = 1000
@@ -30,81 +32,76 @@ RIDDLES = (
 CHARACTERS = 6_000_000
 
 
-def demo(
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Where to; what an earlier demo made there is replaced.")
-    ] = Path("demo"),
-    minutes: Annotated[float, typer.Option(min=0.05, max=600, help="How long to pretrain.")] = 2.0,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Demo(Settings):
+    out: Path = option(Path("demo"), "Where to; what an earlier demo made there is replaced.", flags="-o")
+    minutes: float = option(2.0, "How long to pretrain.", least=0.05, most=600)
+
+
+def demo(asked: Demo) -> None:
     """From raw text to a small BERT that has learned from it, offline, to look at.
 
     Reads the documentation inside this Python environment, learns a vocabulary from it, prepares it as a corpus,
     pretrains a tiny BERT on it for two minutes, and shows what it knows before and after, and what that is worth for
     a task with few examples.
     """
+    out = asked.out
     manifest = out / "model" / "bertkit.json"
     if not (manifest.is_file() and b'"bertkit demo"' in manifest.read_bytes()):
         for name in ("model", "run", "shards", "tokenizer"):  # only what an earlier demo made is replaced
             refuse_existing(out / name, overwrite=False)
     facts: dict[str, Any] = {}
-    with _steps(total=3) as step:
-        with step("reading the documentation inside this Python"):
-            documents = _some_documentation()
-            texts = [text for _, text in documents]
-            _write_lines(out / "text.jsonl", texts)
-            facts["documents"], facts["characters"] = len(texts), sum(map(len, texts))
-        with step("learning a vocabulary from it"):
-            tokenizer = _learn(out / "tokenizer", texts)
-            facts["vocabulary"] = tokenizer.vocab_size
-        with step("cleaning and encoding it: a corpus to pretrain on"):
-            facts |= _prepare(out, tokenizer)
-    facts |= _pretrain(out, minutes)
-    with _steps(total=3) as step:
-        import torch
+    with _step("reading the documentation inside this Python"):
+        documents = _some_documentation()
+        texts = [text for _, text in documents]
+        _write_lines(out / "text.jsonl", texts)
+        facts["documents"], facts["characters"] = len(texts), sum(map(len, texts))
+    with _step("learning a vocabulary from it"):
+        tokenizer = _learn(out / "tokenizer", texts)
+        facts["vocabulary"] = tokenizer.vocab_size
+    with _step("cleaning and encoding it: a corpus to pretrain on"):
+        facts |= _prepare(out, tokenizer)
+    facts |= _pretrain(out, asked.minutes)
+    import torch
 
-        from bertkit.inference.encoder import load_encoder
-        from bertkit.interop.weights import save_model
+    from bertkit.hub.weights import save_model
+    from bertkit.infer.encoder import load_encoder
 
-        with step("saving the model, opening it again, comparing every number"):
-            trained = load_encoder(out / "run" / "model")
-            save_model(out / "model", trained.model, tokenizer, provenance={"made_by": "bertkit demo"}, overwrite=True)
-            encoder = load_encoder(out / "model")
-            pairs = zip(trained.model.state_dict().items(), encoder.model.state_dict().items(), strict=True)
-            same = all(a == b and torch.equal(x, y) for (a, x), (b, y) in pairs)
-            facts["parameters"] = encoder.model.parameter_count()
-            facts["reloaded"] = "bit for bit the same" if same else "DIFFERENT"
-        with step("using it: vectors, guesses, attention"):
-            sentences = [line for text in texts for line in text.splitlines() if len(line.split()) > 5][:2000]
-            start = time.perf_counter()
-            encoder.embed(sentences)
-            facts["texts_per_second"] = round(len(sentences) / (time.perf_counter() - start))
-            facts["guesses_before"] = {riddle: _guesses(_as_it_was(out), riddle) for riddle in RIDDLES}
-            facts["guesses"] = {riddle: _guesses(encoder, riddle) for riddle in RIDDLES}
-            encoder.attention(*SENTENCES).save_page(out / "attention.html")
-        with step("learning a task from it, and from random weights: which library is a line about?"):
-            facts["task"] = what_pretraining_is_worth(out, documents)
+    with _step("saving the model, opening it again, comparing every number"):
+        trained = load_encoder(out / "run" / "model")
+        save_model(out / "model", trained.model, tokenizer, provenance={"made_by": "bertkit demo"}, overwrite=True)
+        encoder = load_encoder(out / "model")
+        pairs = zip(trained.model.state_dict().items(), encoder.model.state_dict().items(), strict=True)
+        same = all(a == b and torch.equal(x, y) for (a, x), (b, y) in pairs)
+        facts["parameters"] = encoder.model.parameter_count()
+        facts["reloaded"] = "bit for bit the same" if same else "DIFFERENT"
+    with _step("using it: vectors, guesses, attention"):
+        sentences = [line for text in texts for line in text.splitlines() if len(line.split()) > 5][:2000]
+        start = time.perf_counter()
+        encoder.embed(sentences)
+        facts["texts_per_second"] = round(len(sentences) / (time.perf_counter() - start))
+        facts["guesses_before"] = {riddle: _guesses(_as_it_was(out), riddle) for riddle in RIDDLES}
+        facts["guesses"] = {riddle: _guesses(encoder, riddle) for riddle in RIDDLES}
+        encoder.attention(*SENTENCES).save_page(out / "attention.html")
+    with _step("learning a task from it, and from random weights: which library is a line about?"):
+        facts["task"] = what_pretraining_is_worth(out, documents)
     _report(out, facts)
 
 
 def _pretrain(out: Path, minutes: float) -> dict[str, Any]:
     """The real thing, with a small model and a short time."""
-    from bertkit import device
-    from bertkit.cli.training_display import TrainingDisplay
+    from bertkit.cli.pretrain import pretrained
+    from bertkit.objectives.terms import accuracy_of, loss_of
+    from bertkit.train.journal import read_log
+    from bertkit.train.schemas import Pretraining
 
-    machine = device.choose()
-    device.apply(machine)
-    from bertkit.training.journal import read_log
-    from bertkit.training.pretrain import pretrain
-    from bertkit.training.request import Request
-
-    request = Request(shards=out / "shards", model="bert-tiny", hours=minutes / 60, change={"length": 64})
-    with TrainingDisplay() as display:
-        ended = pretrain(request, out / "run", machine, display, overwrite=True)
-    curve = [record["mlm_loss"] for record in read_log(out / "run") if record["kind"] == "validation"]
+    small = {"model": "bert-tiny", "length": 64, "precision": "float32", "hours": minutes / 60, "overwrite": True}
+    ended = pretrained(Pretraining.of(shards=out / "shards", out=out / "run", **small))
+    curve = [record[loss_of("mlm")] for record in read_log(out / "run") if record["kind"] == "validation"]
     return {
         "loss_before": curve[0],
-        "loss_after": ended["mlm_loss"],
-        "words_right": ended["mlm_accuracy"],
+        "loss_after": ended[loss_of("mlm")],
+        "words_right": ended[accuracy_of("mlm")],
         "curve": curve,
     }
 
@@ -112,12 +109,13 @@ def _pretrain(out: Path, minutes: float) -> dict[str, Any]:
 def _as_it_was(out: Path) -> TextEncoder:
     """The model before its first step, which its settings and seed tell."""
     from bertkit.files import read_json
-    from bertkit.inference.encoder import TextEncoder, load_encoder
-    from bertkit.training.settings import Settings
-    from bertkit.training.starting import new_model
+    from bertkit.infer.encoder import TextEncoder, load_encoder
+    from bertkit.train.settings import Settings
+    from bertkit.train.starting import new_model
 
     settings = Settings.from_json(read_json(out / "run" / "run.json")["settings"])
-    return TextEncoder(new_model(settings).guesser, load_encoder(out / "model").tokenizer)
+    network = new_model(settings)
+    return TextEncoder(network.folders(network.state_dict())["model"].eval(), load_encoder(out / "model").tokenizer)
 
 
 def _guesses(encoder: TextEncoder, riddle: str) -> str:
@@ -155,7 +153,7 @@ def _learn(folder: Path, texts: list[str]) -> Tokenizer:
 
 
 def _prepare(out: Path, tokenizer: Tokenizer) -> dict[str, Any]:
-    from bertkit.corpus.preparing.prepare import prepare
+    from bertkit.corpus.preparing import prepare
     from bertkit.device import usable_threads
 
     corpus = prepare([str(out / "text.jsonl")], tokenizer, out / "shards", workers=usable_threads(), overwrite=True)
@@ -173,38 +171,12 @@ def _prepare(out: Path, tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 @contextmanager
-def _steps(total: int) -> Iterator[Any]:
-    """A progress bar on stderr with a line for each step; plain lines where nobody watches."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-
-    columns = (
-        SpinnerColumn(),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("starting", total=total)
-
-        @contextmanager
-        def step(title: str) -> Iterator[None]:
-            bar.update(task, description=title)
-            start = time.perf_counter()
-            yield
-            bar.advance(task)
-            console.print(f"  {time.perf_counter() - start:5.1f} s  {title}")
-
-        yield step
+def _step(title: str) -> Iterator[None]:
+    """A line for each step when it is done, and a sign that it goes on where somebody watches."""
+    start = time.perf_counter()
+    with status(title):
+        yield
+    typer.echo(f"  {time.perf_counter() - start:5.1f} s  {title}", err=True)
 
 
 def _report(out: Path, facts: dict[str, Any]) -> None:
@@ -239,7 +211,6 @@ Learned
 
 Worth, for a task: which library is a line of documentation about, python, numpy or torch?
 {_worth(facts["task"])}
-  {out / "pretraining-pays.png"} shows it
 
 Next
   open {out / "run" / "report.html"}

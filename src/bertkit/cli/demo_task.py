@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bertkit.tasks.data.texts import TextExample
+    from bertkit.tables.texts import TextExample
 
 SIZES = (100, 1000)
 DEV = 500
@@ -15,27 +15,26 @@ FEWEST_WORDS = 6
 
 
 def what_pretraining_is_worth(out: Path, documents: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """Writes the picture; the scores are given back, by start and number of examples."""
-    from bertkit.interop.folder import ModelFolder
-    from bertkit.report.learning_picture import draw_learning_curve
+    """The scores, by start and number of examples."""
+    from bertkit.hub.folder import ModelFolder
     from bertkit.tasks.classify import Classify
-    from bertkit.training.fit import FitSettings
-    from bertkit.training.learning_curve import learning_curve
+    from bertkit.tasks.options import ClassifyOptions
+    from bertkit.train.fit import FitSettings
+    from bertkit.train.learning_curve import learning_curve
 
     train, dev = _lines(documents)
-    task = Classify.for_examples(train, max_length=64)
+    task = Classify.begin(train, ClassifyOptions(), 64).task
     folder = ModelFolder(out / "model")
     points = []
     for size in SIZES:
         settings = FitSettings.usual(width=folder.config.hidden_size, units=size)
         points += learning_curve(folder.path, task, train, dev, sizes=[size], settings=settings)
-    draw_learning_curve(points, task.main_metric, "Which library is it about", out / "pretraining-pays.png")
     return {f"{point.start}_{point.examples}": point.scores[0] for point in points}
 
 
 def _lines(documents: Iterable[tuple[str, str]]) -> tuple[list[TextExample], list[TextExample]]:
     """As many of each library. Lines to learn from and lines to measure on are of different documents."""
-    from bertkit.tasks.data.texts import TextExample
+    from bertkit.tables.texts import TextExample
 
     lines: dict[str, list[list[TextExample]]] = {}
     seen = set()

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import chain, islice, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from bertkit.cli.options import (
-    Device,
-    IgnoreKeys,
-    Model,
-    Precision,
-    Runtime,
-    Threads,
+    MACHINE,
+    OVERWRITE,
+    PRECISION,
+    RUNTIME,
+    Opening,
     given_texts,
     note,
     open_encoder,
@@ -22,46 +21,44 @@ from bertkit.cli.options import (
     size_of,
 )
 from bertkit.errors import InputError, UsageError
-from bertkit.inference.layer_choice import HELP
+from bertkit.infer.layer_choice import HELP
+from bertkit.settings import argument, option
 
 if TYPE_CHECKING:
-    from bertkit.inference.embedding import EmbedSettings
+    from bertkit.infer.encoder import TextEncoder
 
 WORD_TEXTS_AT_ONCE = 256
 
 
-def embed(
-    model: Model,
-    source: Annotated[
-        str,
-        typer.Argument(metavar="INPUT", help="A file: a text a line, or .jsonl, .csv, .tsv. Without it, stdin."),
-    ] = "-",
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Where to: .npy, .jsonl or .parquet. Without it, JSON lines."),
-    ] = None,
-    text: Annotated[
-        list[str] | None, typer.Option("--text", "-t", help="A text, instead of INPUT. Repeatable.")
-    ] = None,
-    field: Annotated[str | None, typer.Option(help="The column or field that holds the text [text].")] = None,
-    level: Annotated[str, typer.Option(help="text: a vector a text. word: a vector for each whole word.")] = "text",
-    pooling: Annotated[str | None, typer.Option(help="cls, mean or max. [what the folder asks for, or mean]")] = None,
-    layers: Annotated[str, typer.Option(help=f"Which layers: {HELP}.")] = "last",
-    normalize: Annotated[
-        bool | None,
-        typer.Option("--normalize/--no-normalize", help="Vectors of length 1. [what the folder asks for]"),
-    ] = None,
-    split: Annotated[
-        str, typer.Option(help="With --level word, what a word is: tokenizer or whitespace.")
-    ] = "tokenizer",
-    long: Annotated[str, typer.Option(help="Texts longer than the model: windows, truncate or error.")] = "windows",
-    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Empty texts get a vector too.")] = False,
-    device: Device = "auto",
-    precision: Precision = "float32",
-    threads: Threads = None,
-    runtime: Runtime = "torch",
-    ignore_config_key: IgnoreKeys = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Embedding(Opening):
+    source: str = argument("-", "A file: a text a line, or .jsonl, .csv, .tsv. Without it, stdin.", metavar="INPUT")
+    out: Path | None = option(None, "Where to: .npy, .jsonl or .parquet. Without it, JSON lines.", flags="-o")
+    text: tuple[str, ...] = option((), "A text, instead of INPUT. Repeatable.", flags="-t")
+    field: str | None = option(None, "The column or field that holds the text.", usual="text")
+    level: str = option("text", "text: a vector a text. word: a vector for each whole word.", choices=("text", "word"))
+    pooling: str | None = option(None, "cls, mean or max.", usual="what the folder asks for, or mean")
+    layers: str = option("last", f"Which layers: {HELP}.")
+    normalize: bool | None = option(None, "Vectors of length 1.", usual="what the folder asks for")
+    split: str = option("tokenizer", "With --level word, what a word is: tokenizer or whitespace.")
+    long: str = option("windows", "Texts longer than the model: windows, truncate or error.")
+    allow_empty: bool = option(False, "Empty texts get a vector too.")
+    overwrite: bool = option(False, OVERWRITE)
+    precision: str = option("float32", PRECISION, group=MACHINE)
+    runtime: str = option("torch", RUNTIME, group=MACHINE)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.text and self.source != "-":
+            raise UsageError(f"both `text` and the file {self.source} are given", "Give one of them.")
+        if self.level == "word" and (self.pooling is not None or self.normalize is not None or self.long != "windows"):
+            raise UsageError(
+                "`pooling`, `normalize` and `long` are for texts, not for words",
+                "Leave them out: words of a long text are read through windows, and none is lost.",
+            )
+
+
+def embed(asked: Embedding) -> None:
     """Turn texts into vectors.
 
     Reads and writes as a stream, so files of any size work in little memory.
@@ -74,57 +71,69 @@ def embed(
     """
     from bertkit.corpus.reading.readers import read_texts
 
-    if level not in ("text", "word"):
-        raise UsageError(f"level is {level!r}", "It can be text or word.")
-    if text and source != "-":
-        raise UsageError(f"both --text and the file {source} are given", "Give one of them.")
-    if level == "word" and (pooling is not None or normalize is not None or long != "windows"):
-        raise UsageError(
-            "--pooling, --normalize and --long are for texts, not for words",
-            "Leave them out: words of a long text are read through windows, and none is lost.",
+    given_texts(asked.text)
+    with progress("embedding", None if asked.text else size_of(asked.source)) as (read, done):
+        texts = (
+            iter(asked.text)
+            if asked.text
+            else read_texts(asked.source, field=asked.field, allow_empty=asked.allow_empty, on_read=read)
         )
-    given_texts(text or [])
-    settings: EmbedSettings = {"layers": layers, "long": long, "allow_empty": allow_empty}
-    if pooling is not None:
-        settings["pooling"] = pooling
-    if normalize is not None:
-        settings["normalize"] = normalize
-    total = None if text else size_of(source)
-    with progress("embedding", total) as (read, done):
-        texts = iter(text) if text else read_texts(source, field=field, allow_empty=allow_empty, on_read=read)
         first = list(islice(texts, 1))  # a missing file or a wrong column is told before the model is loaded
         if not first:
-            raise InputError(f"{'standard input' if source == '-' else source} has no texts")
-        texts = chain(first, texts)
-        if out is not None:
-            from bertkit.files import refuse_input
-            from bertkit.inference.vector_files import check_format
+            raise InputError(
+                f"{'standard input' if asked.source == '-' else asked.source} has no texts",
+                "A text a line, or rows with one.",
+            )
+        if asked.out is not None:
+            from bertkit.files import refuse_input, refuse_to_replace
+            from bertkit.infer.vector_files import check_format
 
-            check_format(out, words=level == "word")
-            refuse_input(out, source)
-        encoder = open_encoder(model, device, precision, threads, ignore_config_key, runtime)
-        from bertkit.inference.embedding import RAW_COSINES, Plan, embed_stream
-        from bertkit.inference.vector_files import vector_writer
+            check_format(asked.out, words=asked.level == "word")
+            refuse_input(asked.out, asked.source)
+            refuse_to_replace(asked.out, overwrite=asked.overwrite)
+        encoder = open_encoder(asked, precision=asked.precision, runtime=asked.runtime)
+        from bertkit.infer.vector_files import vector_writer
 
-        long_texts = count = 0
-        with vector_writer(out) as writer:
-            if level == "word":
-                while some := list(islice(texts, WORD_TEXTS_AT_ONCE)):
-                    writer.write_words(some, encoder.embed_words(some, layers=layers, split=split))
-                    done(len(some))
-                    count += len(some)
-            else:
-                plan = Plan.of(encoder, settings)
-                if encoder.raw and plan.normalize:
-                    note(RAW_COSINES)
-                texts, kept = tee(texts)  # the second follows behind, so little is held in between
-                for part in embed_stream(encoder, texts, plan):
-                    writer.write(list(islice(kept, len(part.vectors))), part.vectors)
-                    done(len(part.vectors))
-                    long_texts += part.long_texts
-                    count += len(part.vectors)
+        with vector_writer(asked.out) as writer:
+            write = _words if asked.level == "word" else _texts
+            count, long_texts = write(asked, encoder, chain(first, texts), writer, done)
     if long_texts:
-        how = "read in windows and pooled over all of them" if long == "windows" else "cut to fit"
+        how = "read in windows and pooled over all of them" if asked.long == "windows" else "cut to fit"
         note(f"{long_texts} of {count} texts were longer than the model's {encoder.max_length} tokens and were {how}")
-    if out is not None:
-        note(f"{count} texts to {out}")
+    if asked.out is not None:
+        note(f"{count} texts to {asked.out}")
+
+
+def _words(
+    asked: Embedding, encoder: TextEncoder, texts: Iterator[str], writer: Any, done: Callable[[int], None]
+) -> tuple[int, int]:
+    count = 0
+    while some := list(islice(texts, WORD_TEXTS_AT_ONCE)):
+        writer.write_words(some, encoder.embed_words(some, layers=asked.layers, split=asked.split))
+        done(len(some))
+        count += len(some)
+    return count, 0
+
+
+def _texts(
+    asked: Embedding, encoder: TextEncoder, texts: Iterator[str], writer: Any, done: Callable[[int], None]
+) -> tuple[int, int]:
+    """How many there were, and how many of them were longer than the model."""
+    from bertkit.infer.embedding import RAW_COSINES, EmbedSettings, Plan, embed_stream
+
+    settings: EmbedSettings = {"layers": asked.layers, "long": asked.long, "allow_empty": asked.allow_empty}
+    if asked.pooling is not None:
+        settings["pooling"] = asked.pooling
+    if asked.normalize is not None:
+        settings["normalize"] = asked.normalize
+    plan = Plan.of(encoder, settings)
+    if encoder.raw and plan.normalize:
+        note(RAW_COSINES)
+    texts, kept = tee(texts)  # the second follows behind, so little is held in between
+    count = long_texts = 0
+    for part in embed_stream(encoder, texts, plan):
+        writer.write(list(islice(kept, len(part.vectors))), part.vectors)
+        done(len(part.vectors))
+        long_texts += part.long_texts
+        count += len(part.vectors)
+    return count, long_texts

@@ -3,58 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bertkit.cli.options import Device, Encoding, IgnoreKeys, Model, Precision, Runtime, Threads, emit, for_people, note
-from bertkit.cli.reading_tables import (
-    Endings,
-    Pair,
-    Question,
-    Text,
-    as_in_training,
-    open_predictor,
-    reading_for,
-    saying,
-    tell_of_cuts,
-)
-from bertkit.cli.task_options import Columns, Delimiter, FirstEnding, Long, NoAnswer, TaskFormat, Threshold
+from bertkit.cli.options import emit, for_people, note
+from bertkit.cli.reading_tables import UsesTask, as_in_training, open_predictor, saying, tell_of_cuts
 from bertkit.errors import InputError
+from bertkit.settings import argument, option
+from bertkit.tables.reading import FILE
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from bertkit.infer.predictor import TaskPredictor
+    from bertkit.tables.reading import Reading
+
+    Confusion = tuple[Sequence[str], npt.NDArray[np.int64]]
+
 LABELS_SHOWN, LABELS_WRITTEN = 12, 100
 """More columns than that are not for a terminal, and not for JSON either."""
 
 
-def evaluate(
-    model: Model,
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="Labelled examples.")],
-    text: Text = None,
-    pair: Pair = None,
-    question: Question = None,
-    endings: Endings = None,
-    label: Annotated[str | None, typer.Option("--label-column", help="The column with the label.")] = None,
-    score: Annotated[
-        str | None, typer.Option("--score-column", help="regress, embed: the column with the number.")
-    ] = None,
-    long: Long = None,
-    no_answer: NoAnswer = None,
-    threshold: Threshold = None,
-    first_ending: FirstEnding = None,
-    delimiter: Delimiter = None,
-    columns: Columns = None,
-    file_format: TaskFormat = None,
-    encoding: Encoding = "utf-8",
-    device: Device = "auto",
-    precision: Precision = "float32",
-    threads: Threads = None,
-    runtime: Runtime = "torch",
-    ignore_config_key: IgnoreKeys = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Evaluating(UsesTask):
+    source: str = argument(..., "Labelled examples.", metavar="INPUT")
+    label_column: str | None = option(None, "The column with the label.", group=FILE)
+    score_column: str | None = option(None, "regress, embed: the column with the number.", group=FILE)
+
+
+def evaluate(asked: Evaluating) -> None:
     """How good a fine-tuned model is on labelled examples.
 
     Columns that are not named are those of the training data, where the file has them; else they are guessed, and that
@@ -64,63 +44,47 @@ def evaluate(
     \b
     bertkit evaluate MODEL test.csv
     """
-    reading = reading_for(
-        file_format,
-        delimiter,
-        columns,
-        encoding,
-        text,
-        pair,
-        labelled=True,
-        label=label,
-        score=score,
-        question=question,
-        endings=endings,
-    )
-    predictor = open_predictor(
-        model,
-        device,
-        precision,
-        threads,
-        ignore_config_key,
-        runtime=runtime,
-        long=long,
-        no_answer=no_answer,
-        threshold=threshold,
-        first_ending=first_ending,
-    )
-    task = predictor.scorer.task
-    reading = as_in_training(reading, model, ignore_config_key, task.labels)
-    notes: list[str] = []
-    with saying(notes):
-        examples = list(task.read(source, reading, notes))
-        names = task.labels
-        task = task.named_as_in(examples)
-        if task.labels != names:
-            notes.append(f"the model calls its labels {names[0]} and so on: taken for {task.labels[0]} and so on")
-        if examples and no_answer is None:
-            known = [] if task.remarks_on_measuring else task.remarks(examples)
-            task = task.measured_on(examples)
-            notes += [remark for remark in task.remarks(examples) if remark not in known]
-        predictor.scorer.task = task
-    if not examples:
-        raise InputError(f"{source} has no examples")
-    task.check(examples)
-    answers = predictor.scorer.answer(examples)
-    metrics, confusion = task.metrics(examples, answers), task.confusion(examples, answers)
-    tell_of_cuts(predictor)
-    for line in task.in_hindsight(examples, answers):
-        note(line)
+    metrics, found, confusion = measured(asked)
     if not for_people():
-        found: dict[str, Any] = {"examples": len(examples), "metrics": metrics}
-        if confusion is not None and len(confusion[0]) <= LABELS_WRITTEN:
-            found["confusion"] = {"labels": list(confusion[0]), "rows": confusion[1].tolist()}
-        emit(found | ({"cut": predictor.scorer.cut} if predictor.scorer.cut else {}))
+        emit(found)
         return
     for name, value in metrics.items():
         typer.echo(f"{name:>12}  {value:.4f}")
     if confusion is not None and len(confusion[0]) <= LABELS_SHOWN:
         _show(*confusion)
+
+
+def measured(asked: Evaluating) -> tuple[dict[str, float], dict[str, Any], Confusion | None]:
+    """The metrics; with all that is written of it; and how often each label was taken for each."""
+    reading = asked.reading(labelled=True)
+    predictor = open_predictor(asked)
+    examples = _examples(asked, predictor, as_in_training(reading, asked, predictor.scorer.task.head.labels))
+    task = predictor.scorer.task
+    answers = predictor.scorer.answer(examples)
+    metrics, shown = task.metrics(examples, answers), task.findings(examples, answers)
+    tell_of_cuts(predictor)
+    for line in shown.in_hindsight:
+        note(line)
+    confusion = shown.confusion
+    found: dict[str, Any] = {"examples": len(examples), "metrics": metrics}
+    if confusion is not None and len(confusion[0]) <= LABELS_WRITTEN:
+        found["confusion"] = {"labels": list(confusion[0]), "rows": confusion[1].tolist()}
+    return metrics, found | ({"cut": predictor.scorer.cut} if predictor.scorer.cut else {}), confusion
+
+
+def _examples(asked: Evaluating, predictor: TaskPredictor, reading: Reading) -> list[Any]:
+    """Read and checked; the model's task is then one that names and measures as they do."""
+    from bertkit.tasks.parts import examples_in
+
+    task = predictor.scorer.task
+    notes: list[str] = []
+    with saying(notes):
+        examples = list(examples_in(type(task), asked.source, reading, notes))
+        if not examples:
+            raise InputError(f"{asked.source} has no examples", "Name a file with labelled rows.")
+        predictor.scorer.task, told = task.meet(examples)
+        notes += told
+    return examples
 
 
 def _show(labels: Sequence[str], matrix: npt.NDArray[np.int64]) -> None:

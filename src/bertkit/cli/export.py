@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from bertkit.cli.options import IgnoreKeys, Model, Overwrite, emit, for_people, note
-from bertkit.errors import InputError, UsageError
+from bertkit.cli.options import IGNORE_KEY, OVERWRITE, emit, for_people, note
+from bertkit.errors import InputError
+from bertkit.settings import Settings, argument, option
 
 MOST_TEXTS = 1024
 
 
-def export(
-    model: Model,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write.")],
-    to: Annotated[str, typer.Option("--to", help="onnx.")] = "onnx",
-    int8: Annotated[
-        bool, typer.Option("--int8", help="Weights and products in 8 bits: faster, and not exact.")
-    ] = False,
-    check: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Texts to check it on, better than the built-in ones if they are yours."),
-    ] = None,
-    field: Annotated[
-        str | None, typer.Option(help="The column or field of --check that holds the text [text].")
-    ] = None,
-    overwrite: Overwrite = False,
-    ignore_config_key: IgnoreKeys = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Exporting(Settings):
+    model: str = argument(..., "A model folder, or a model's name on the hub.")
+    out: Path = argument(..., "The folder to write.")
+    to: str = option("onnx", "onnx.", choices=("onnx",))
+    int8: bool = option(False, "Weights and products in 8 bits: faster, and not exact.")
+    check: str | None = option(
+        None, "Texts to check it on, better than the built-in ones if they are yours.", metavar="FILE"
+    )
+    field: str | None = option(None, "The column or field of --check that holds the text.", usual="text")
+    overwrite: bool = option(False, OVERWRITE)
+    ignore_config_key: tuple[str, ...] = option((), IGNORE_KEY, metavar="KEY")
+
+
+def export(asked: Exporting) -> None:
     """Make a model folder that onnxruntime computes, for `predict`, `embed` and `serve` with --runtime.
 
     The folder is the model's own with a graph beside the weights, so that everything else works as before. On real
@@ -42,21 +41,20 @@ def export(
     bertkit predict fast-model reviews.csv --runtime onnx-int8
     """
     from bertkit.corpus.reading.readers import read_texts
-    from bertkit.interop.folder import ModelFolder, require_place
-    from bertkit.interop.hub import find_folder
+    from bertkit.hub.fetch import find_folder
+    from bertkit.hub.folder import ModelFolder, require_place
 
-    if to != "onnx":
-        raise UsageError(f"--to is {to!r}", "It can be onnx.")
-    require_place(out, overwrite=overwrite, read=[model, *([] if check is None else [check])])
-    texts = None if check is None else list(islice(read_texts(check, field=field), MOST_TEXTS))
+    out, check = asked.out, asked.check
+    require_place(out, overwrite=asked.overwrite, read=[asked.model, *([] if check is None else [check])])
+    texts = None if check is None else list(islice(read_texts(check, field=asked.field), MOST_TEXTS))
     if texts is not None and not texts:
-        raise InputError(f"{check} has no texts")
-    folder = ModelFolder(find_folder(model), ignore_config_keys=ignore_config_key or ())
+        raise InputError(f"{check} has no texts", "Name a file that has some, or leave `check` out.")
+    folder = ModelFolder(find_folder(asked.model), ignore_config_keys=asked.ignore_config_key)
 
-    from bertkit.inference.export import WARN_BELOW
-    from bertkit.inference.export import export as write
+    from bertkit.infer.export import WARN_BELOW
+    from bertkit.infer.export import export as write
 
-    done = write(folder, out, int8=int8, texts=texts, overwrite=overwrite)
+    done = write(folder, out, int8=asked.int8, texts=texts, overwrite=asked.overwrite)
     if done.check.agreement < WARN_BELOW:
         note(f"answers agree with those of float32 to {done.check.agreement:.3f} only: measure before you rely on it")
     if for_people():

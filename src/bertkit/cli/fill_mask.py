@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import typer
-
-from bertkit.cli.options import (
-    Device,
-    IgnoreKeys,
-    Model,
-    Precision,
-    Threads,
-    emit,
-    for_people,
-    given_texts,
-    open_encoder,
-)
+from bertkit.cli.options import MACHINE, PRECISION, Opening, emit, for_people, given_texts, open_encoder
+from bertkit.settings import argument, option
 
 if TYPE_CHECKING:
-    from bertkit.inference.fill_mask import Guess
+    from bertkit.infer.fill_mask import Guess
 
 LINES_AT_ONCE = 256
 
 
-def fill_mask(
-    model: Model,
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TEXT", help="Texts with one or more [MASK]. None: a text a line from stdin."),
-    ] = None,
-    k: Annotated[int, typer.Option("--top", "-k", min=1, help="How many guesses for each mask.")] = 5,
-    device: Device = "auto",
-    precision: Precision = "float32",
-    threads: Threads = None,
-    ignore_config_key: IgnoreKeys = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class FillMask(Opening):
+    texts: tuple[str, ...] = argument(
+        (), "Texts with one or more [MASK]. None: a text a line from stdin.", metavar="TEXT"
+    )
+    k: int = option(5, "How many guesses for each mask.", flags="--top -k", least=1)
+    precision: str = option("float32", PRECISION, group=MACHINE)
+
+
+def fill_mask(asked: FillMask) -> None:
     """Guess the words behind each [MASK] in a text.
 
     \b
@@ -43,13 +31,13 @@ def fill_mask(
     bertkit fill-mask MODEL -k 3 < texts.txt > guesses.jsonl
     """
     from bertkit.corpus.reading.readers import STDIN, read_texts
-    from bertkit.inference.fill_mask import as_json
+    from bertkit.infer.fill_mask import as_json
 
-    given_texts(texts or [])
-    encoder = open_encoder(model, device, precision, threads, ignore_config_key)
-    source = iter(texts) if texts else read_texts(STDIN)
+    given_texts(asked.texts)
+    encoder = open_encoder(asked, precision=asked.precision)
+    source = iter(asked.texts) if asked.texts else read_texts(STDIN)
     while some := [text for text, _ in zip(source, range(LINES_AT_ONCE), strict=False)]:
-        for text, masks in zip(some, encoder.fill_mask(some, k), strict=True):
+        for text, masks in zip(some, encoder.fill_mask(some, asked.k), strict=True):
             if for_people():
                 _show(text, masks)
             else:

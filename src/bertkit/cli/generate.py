@@ -6,62 +6,45 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from bertkit.cli.options import (
-    Device,
-    IgnoreKeys,
-    Model,
-    Precision,
-    Threads,
-    emit,
-    for_people,
-    given_texts,
-    note,
-    open_encoder,
-)
+from bertkit.cli.options import MACHINE, PRECISION, Opening, emit, for_people, given_texts, note, open_encoder
 from bertkit.errors import InputError, UsageError
+from bertkit.settings import argument, option
 
 if TYPE_CHECKING:
-    from bertkit.inference.generation import Piece
+    from bertkit.infer.generation import Piece
 
 PROMPTS_AT_ONCE = 256
 
 
-def generate(
-    model: Model,
-    prompts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="PROMPT", help="Beginnings to go on from. None: one a line from stdin."),
-    ] = None,
-    file: Annotated[str | None, typer.Option("--file", "-f", help="A file of prompts, one a line, or .jsonl.")] = None,
-    field: Annotated[str, typer.Option(help="Of a .jsonl, .csv or .tsv: where the prompt is.")] = "text",
-    max_tokens: Annotated[
-        int, typer.Option("--max-tokens", "--max-new-tokens", "-n", help="How many tokens to write at most.")
-    ] = 64,
-    temperature: Annotated[
-        float, typer.Option(help="0: always the likeliest token. 1: drawn as the model has it; less is tamer.")
-    ] = 0.0,
-    top_k: Annotated[int | None, typer.Option(help="Draw only among the k likeliest tokens.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Draw only among the likeliest tokens that together have this probability.")
-    ] = None,
-    beams: Annotated[int, typer.Option(help="Search for the likeliest text, following so many at once.")] = 1,
-    length_penalty: Annotated[float, typer.Option(help="Of beams: more than 1 favours longer texts.")] = 1.0,
-    repetition_penalty: Annotated[float, typer.Option(help="More than 1 disfavours what is there already.")] = 1.0,
-    stop: Annotated[
-        list[str] | None, typer.Option(help="A text that ends what is written, and is left out. Repeatable.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same text.")] = 0,
-    samples: Annotated[int, typer.Option(help="How many texts for each prompt.")] = 1,
-    device: Device = "auto",
-    precision: Precision = "float32",
-    threads: Threads = None,
-    ignore_config_key: IgnoreKeys = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Generating(Opening):
+    prompts: tuple[str, ...] = argument((), "Beginnings to go on from. None: one a line from stdin.", metavar="PROMPT")
+    file: str | None = option(None, "A file of prompts, one a line, or .jsonl.", flags="-f")
+    field: str = option("text", "Of a .jsonl, .csv or .tsv: where the prompt is.")
+    max_tokens: int = option(64, "How many tokens to write at most.", flags="-n", old="--max-new-tokens", least=1)
+    temperature: float = option(
+        0.0, "0: always the likeliest token. 1: drawn as the model has it; less is tamer.", least=0
+    )
+    top_k: int | None = option(None, "Draw only among the k likeliest tokens.", least=1)
+    top_p: float | None = option(
+        None, "Draw only among the likeliest tokens that together have this probability.", least=0, most=1
+    )
+    beams: int = option(1, "Search for the likeliest text, following so many at once.", least=1)
+    length_penalty: float = option(1.0, "Of beams: more than 1 favours longer texts.")
+    repetition_penalty: float = option(1.0, "More than 1 disfavours what is there already.", above=0)
+    stop: tuple[str, ...] = option((), "A text that ends what is written, and is left out. Repeatable.")
+    seed: int = option(0, "The same seed draws the same text.", least=0)
+    samples: int = option(1, "How many texts for each prompt.", least=1)
+    precision: str = option("float32", PRECISION, group=MACHINE)
+
+
+def generate(asked: Generating) -> None:
     """Write on from a prompt, with a model that reads from left to right (GPT, GPT-2).
 
     On a terminal the text appears as it is written; else each is a line of JSON.
@@ -73,31 +56,31 @@ def generate(
     """
     from bertkit.corpus.reading.readers import STDIN, read_texts
 
-    if prompts and file is not None:
-        raise UsageError(f"both prompts and the file {file} are given", "Give one of them.")
-    given_texts([*(prompts or []), *(stop or [])])
+    if asked.prompts and asked.file is not None:
+        raise UsageError(f"both prompts and the file {asked.file} are given", "Give one of them.")
+    given_texts([*asked.prompts, *asked.stop])
 
-    from bertkit.inference.sampling import Sampling
+    from bertkit.infer.sampling import Sampling
 
     sampling = Sampling(
-        max_new_tokens=max_tokens,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        beams=beams,
-        length_penalty=length_penalty,
-        repetition_penalty=repetition_penalty,
-        stop=tuple(stop or ()),
-        seed=seed,
-        samples=samples,
+        max_new_tokens=asked.max_tokens,
+        temperature=asked.temperature,
+        top_k=asked.top_k,
+        top_p=asked.top_p,
+        beams=asked.beams,
+        length_penalty=asked.length_penalty,
+        repetition_penalty=asked.repetition_penalty,
+        stop=asked.stop,
+        seed=asked.seed,
+        samples=asked.samples,
     )
-    source = iter(prompts) if prompts else read_texts(file or STDIN, field=field)
+    source = iter(asked.prompts) if asked.prompts else read_texts(asked.file or STDIN, field=asked.field)
     some = list(islice(source, PROMPTS_AT_ONCE))  # a missing file is told before the model is loaded
     if not some:
-        raise InputError(f"{file or 'standard input'} has no prompts", "Give a beginning to go on from.")
-    opened = open_encoder(model, device, precision, threads, ignore_config_key)
+        raise InputError(f"{asked.file or 'standard input'} has no prompts", "Give a beginning to go on from.")
+    opened = open_encoder(asked, precision=asked.precision)
 
-    from bertkit.inference import generation
+    from bertkit.infer import generation
 
     encoder = generation.Generator(opened).encoder  # with its weights laid out for writing
     tokens, start = 0, time.perf_counter()
@@ -108,7 +91,7 @@ def generate(
         if message := generation.short_of_room(encoder, generation.prompt_ids(encoder, some), sampling):
             note(message)
         show = _show if for_people() else _emit
-        for piece in show(some, _in_order(pieces, len(some), samples), samples):
+        for piece in show(some, _in_order(pieces, len(some), asked.samples), asked.samples):
             tokens += 0 if piece.whole is None else len(piece.whole.ids)
         some = list(islice(source, PROMPTS_AT_ONCE))
     seconds = time.perf_counter() - start

@@ -32,8 +32,7 @@ def inputs_of(
     task: Task[Any], texts: Sequence[str], pairs: Sequence[str], questions: Sequence[str], endings: Sequence[str]
 ) -> list[Any]:
     """As a model for `task` takes them."""
-    from bertkit.tasks.text_task import TextTask
-
+    reads_pairs = getattr(task, "pairs", None)  # None: nobody knows
     for name, beside, owner in (("--question", questions, "qa"), ("--ending", endings, "choice")):
         if beside and task.name != owner:
             raise UsageError(f"{name} with a model for {task.name}", f"It is for {owner}.")
@@ -43,9 +42,9 @@ def inputs_of(
         return [(texts[0], list(endings))]
     if task.name == "qa" and not questions and not pairs:
         raise UsageError("--text without a question", "Give --question QUESTION --text PASSAGE.")
-    if isinstance(task, TextTask) and task.pairs is False and pairs:
+    if reads_pairs is False and pairs:
         raise UsageError("the model reads one text, and there is a --pair too", "Leave it out.")
-    if isinstance(task, TextTask) and task.pairs and not pairs:
+    if reads_pairs and not pairs:
         raise UsageError("the model reads two texts at once, and there is no --pair", "Give one to each --text.")
     if questions:
         return list(zip(questions, texts, strict=True))

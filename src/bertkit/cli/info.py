@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from bertkit.cli.options import IgnoreKeys, emit, for_people
+from bertkit.cli.options import IGNORE_KEY, emit, for_people
+from bertkit.settings import Settings, argument, option
 
 MANIFEST, WORK = "corpus.json", "work/bertkit.lock"  # of a prepared corpus, and of one that is not finished
 
 
-def info(
-    model: Annotated[
-        str | None,
-        typer.Argument(metavar="MODEL", help="A model folder, hub name or corpus folder. Without it: this machine."),
-    ] = None,
-    ignore_config_key: IgnoreKeys = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Info(Settings):
+    model: str | None = argument(None, "A model folder, hub name or corpus folder. Without it: this machine.")
+    ignore_config_key: tuple[str, ...] = option((), IGNORE_KEY, metavar="KEY")
+
+
+def info(asked: Info) -> None:
     """Say what a model or corpus folder is, or what this machine can do.
 
     Of a model: family, sizes, parameters, vocabulary, task, where it came from, hashes. Of a corpus: what was read,
     cleaned, left out and kept, with lengths and samples. Every file is read and, where the folder lists hashes,
     compared with them.
     """
+    model = asked.model
     if model is not None and (Path(model, MANIFEST).exists() or Path(model, WORK).exists()):
         from bertkit.cli.corpus_report import show_corpus
         from bertkit.corpus.folder import CorpusFolder
 
         show_corpus(CorpusFolder(model))
         return
-    facts = machine_facts() if model is None else folder_facts(model, ignore_config_key or [])
+    facts = machine_facts() if model is None else folder_facts(model, asked.ignore_config_key)
     if for_people():
         _show(facts)
     else:
@@ -47,17 +48,19 @@ def machine_facts() -> dict[str, Any]:
     return {**facts, "fastest precision": fastest.precision, "amx": fastest.amx}
 
 
-def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
-    """Without importing torch: everything is in the headers."""
+def folder_facts(model: str, ignore_keys: tuple[str, ...]) -> dict[str, Any]:
+    """What every command would refuse is refused here too: the folder is opened whole, and reads a text."""
     from bertkit.files import sha256_of
-    from bertkit.interop.folder import ModelFolder
-    from bertkit.interop.hub import find_folder
-    from bertkit.interop.safetensors_files import FLOATS, weight_files
+    from bertkit.hub.fetch import find_folder
+    from bertkit.hub.folder import ModelFolder
+    from bertkit.hub.safetensors_files import FLOATS, weight_files
+    from bertkit.infer.predictor import load
 
     folder = ModelFolder(find_folder(model), ignore_config_keys=ignore_keys)
     listed = folder.verify()
     folder.check_names()
     tokenizer, config = folder.tokenizer(), folder.config
+    load(model, ignore_config_keys=ignore_keys, device="cpu").encoder.embed("a")
     names = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt")
     files = [file for name in names if (file := folder.path / name).exists()] + weight_files(folder.path)
     return {
@@ -69,12 +72,8 @@ def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
         "task_heads": ", ".join(folder.other_heads) or "none",
         "layers": config.num_hidden_layers,
         "hidden_size": config.hidden_size,
-        "heads": config.num_attention_heads,
-        "intermediate_size": config.intermediate_size,
+        **_of_attention(config),
         "max_length": config.max_length,
-        "activation": config.hidden_act,
-        "norm": "pre-norm" if config.pre_norm else "post-norm",
-        "attention": "left to right" if config.is_decoder else "both ways",
         "parameters": folder.parameters,
         "stored_as": ", ".join(sorted({entry.dtype for entry in folder.tensors.values()} & set(FLOATS))),
         "vocabulary": tokenizer.vocab_size,
@@ -83,6 +82,18 @@ def folder_facts(model: str, ignore_keys: list[str]) -> dict[str, Any]:
         "metrics": folder.manifest.get("metrics") or {},
         "verified": bool(listed),
         "sha256": listed or {file.name: sha256_of(file) for file in files},
+    }
+
+
+def _of_attention(config: Any) -> dict[str, Any]:
+    if not config.num_attention_heads:
+        return {}
+    return {
+        "heads": config.num_attention_heads,
+        "intermediate_size": config.intermediate_size,
+        "activation": config.hidden_act,
+        "norm": "pre-norm" if config.pre_norm else "post-norm",
+        "attention": "left to right" if config.causal else "both ways",
     }
 
 

@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bertkit.errors import InputError, shortened
+from bertkit.cli.declare import MACHINE as MACHINE
+from bertkit.cli.declare import said_here
+from bertkit.device import OnMachine
+from bertkit.errors import InputError, UsageError, shortened
+from bertkit.settings import argument, option
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from bertkit.inference.encoder import TextEncoder
+    from bertkit.infer.encoder import TextEncoder
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, or a model's name on the hub.")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-Precision = Annotated[str, typer.Option(help="float32 (exact), or auto: what is fastest on this machine.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads; all physical cores unless said.")]
-Runtime = Annotated[
-    str, typer.Option(help="torch; or onnx or onnx-int8, if `bertkit export` made the folder for them.")
-]
-IgnoreKeys = Annotated[
-    list[str] | None,
-    typer.Option("--ignore-config-key", metavar="KEY", help="A key of config.json that does not matter. Repeatable."),
-]
-Format = Annotated[str | None, typer.Option("--format", help="text, jsonl, csv, tsv or parquet. [by the file's name]")]
-Encoding = Annotated[str, typer.Option(help="Of text without a byte-order mark: gb18030, windows-1252, ...")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is already there.")]
+IGNORE_KEY = "A key of config.json that does not matter. Repeatable."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening(OnMachine):
+    """A model that is opened to be used."""
+
+    model: str = argument(..., "A model folder, or a model's name on the hub.")
+    ignore_config_key: tuple[str, ...] = option((), IGNORE_KEY, metavar="KEY")
+
+
+PRECISION = "float32 (exact), or auto: what is fastest on this machine."
+RUNTIME = "torch; or onnx or onnx-int8, if `bertkit export` made the folder for them."
+FORMAT = "text, jsonl, csv, tsv or parquet."
+ENCODING = "Of text without a byte-order mark: gb18030, windows-1252, ..."
+OVERWRITE = "Replace what is already there."
 
 
 def given_texts(texts: Iterable[str | None]) -> None:
@@ -45,6 +54,7 @@ def print_line(console: Console, line: str) -> None:
     """A line among what is drawn live; plain where nobody watches a screen, whatever its width."""
     from rich.text import Text
 
+    line = said_here(line)
     if console.is_terminal:
         console.print(Text(line))
     else:
@@ -52,28 +62,39 @@ def print_line(console: Console, line: str) -> None:
         sys.stderr.flush()
 
 
+_QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
+def quiet() -> bool:
+    """Whether nothing is to be said on the way: as Python code may ask, and no command does."""
+    return _QUIET.get()
+
+
+@contextmanager
+def quietly(wanted: bool) -> Iterator[None]:
+    before = _QUIET.set(wanted)
+    try:
+        yield
+    finally:
+        _QUIET.reset(before)
+
+
 def note(message: str) -> None:
     """Something worth knowing that is not the result."""
-    typer.echo(f"note: {message}", err=True)
+    if not quiet():
+        typer.echo(f"note: {said_here(message)}", err=True)
 
 
-def open_encoder(
-    model: str,
-    device: str,
-    precision: str,
-    threads: int | None,
-    ignore_keys: list[str] | None,
-    runtime: str = "torch",
-) -> TextEncoder:
+def open_encoder(asked: Opening, *, precision: str = "float32", runtime: str = "torch") -> TextEncoder:
     """The encoder a command works with; what is odd about it is said."""
-    from bertkit.inference.encoder import load_encoder
+    from bertkit.infer.encoder import load_encoder
 
     encoder = load_encoder(
-        model,
-        device=device,
+        asked.model,
+        device=asked.device,
         precision=precision,
-        threads=threads,
-        ignore_config_keys=ignore_keys or (),
+        threads=asked.threads,
+        ignore_config_keys=asked.ignore_config_key,
         runtime=runtime,
     )
     for message in encoder.notes:
@@ -104,7 +125,9 @@ def progress(title: str, total_bytes: int | None) -> Iterator[tuple[Callable[[in
         TextColumn("{task.fields[texts]:,} texts, {task.fields[rate]:,.0f}/s"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(
+        *columns, console=Console(stderr=True), transient=True, disable=quiet() or not sys.stderr.isatty()
+    ) as bar:
         task = bar.add_task(title, total=total_bytes, texts=0, rate=0.0)
 
         def read(count: int) -> None:
@@ -121,3 +144,14 @@ def progress(title: str, total_bytes: int | None) -> Iterator[tuple[Callable[[in
 def size_of(source: str) -> int | None:
     path = Path(source)
     return path.stat().st_size if path.is_file() else None
+
+
+def size_in_bytes(name: str, text: str, *, base: int) -> int:
+    """
+    >>> size_in_bytes("memory", "4G", base=1024) == 4 * 2**30
+    True
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?)B?", text.strip(), re.IGNORECASE)
+    if found is None or not (size := int(float(found[1]) * base ** " KMG".index(found[2].upper() or " "))):
+        raise UsageError(f"`{name}` is {text!r}", "Write a number of bytes, or as 500MB, 500M or 4G.")
+    return size

@@ -4,84 +4,36 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from bertkit.cli.given_inputs import check_given, inputs_of
-from bertkit.cli.options import (
-    Device,
-    Encoding,
-    IgnoreKeys,
-    Model,
-    Overwrite,
-    Precision,
-    Runtime,
-    Threads,
-    emit,
-    for_people,
-    note,
-    progress,
-    size_of,
-)
-from bertkit.cli.reading_tables import (
-    Endings,
-    Pair,
-    Question,
-    Text,
-    as_in_training,
-    open_predictor,
-    reading_for,
-    saying,
-    tell_of_cuts,
-)
-from bertkit.cli.task_options import Columns, Delimiter, FirstEnding, Long, NoAnswer, TaskFormat, Threshold
+from bertkit.cli.options import OVERWRITE, emit, for_people, note, progress, size_of
+from bertkit.cli.reading_tables import UsesTask, as_in_training, open_predictor, saying, tell_of_cuts
 from bertkit.errors import InterruptionError, UsageError
+from bertkit.settings import argument, option
 
 if TYPE_CHECKING:
-    from bertkit.inference.predictor import TaskPredictor
-    from bertkit.tasks.task import Reading
+    from bertkit.infer.predictor import TaskPredictor
+    from bertkit.tables.reading import Reading
 
 
-def predict(
-    model: Model,
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="A file; without it, stdin.")] = "-",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="JSON lines. Without it, to stdout.")] = None,
-    text: Annotated[
-        list[str] | None, typer.Option("--text", "-t", help="A text, instead of INPUT. Repeatable.")
-    ] = None,
-    pair: Annotated[
-        list[str] | None,
-        typer.Option("--pair", help="The second text to each --text; for qa the passage, and --text the question."),
-    ] = None,
-    question: Annotated[
-        list[str] | None, typer.Option("--question", help="qa: the question to each --text, which is the passage.")
-    ] = None,
-    ending: Annotated[
-        list[str] | None, typer.Option("--ending", help="choice: an ending for --text, the beginning. Repeatable.")
-    ] = None,
-    text_column: Text = None,
-    pair_column: Pair = None,
-    question_column: Question = None,
-    long: Long = None,
-    no_answer: NoAnswer = None,
-    threshold: Threshold = None,
-    first_ending: FirstEnding = None,
-    endings: Endings = None,
-    delimiter: Delimiter = None,
-    columns: Columns = None,
-    file_format: TaskFormat = None,
-    encoding: Encoding = "utf-8",
-    device: Device = "auto",
-    precision: Precision = "float32",
-    threads: Threads = None,
-    runtime: Runtime = "torch",
-    overwrite: Overwrite = False,
-    ignore_config_key: IgnoreKeys = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Predicting(UsesTask):
+    source: str = argument("-", "A file; without it, stdin.", metavar="INPUT")
+    out: Path | None = option(None, "JSON lines. Without it, to stdout.", flags="-o")
+    text: tuple[str, ...] = option((), "A text, instead of INPUT. Repeatable.", flags="-t")
+    pair: tuple[str, ...] = option((), "The second text to each --text; for qa the passage, and --text the question.")
+    question: tuple[str, ...] = option((), "qa: the question to each --text, which is the passage.")
+    ending: tuple[str, ...] = option((), "choice: an ending for --text, the beginning. Repeatable.")
+    overwrite: bool = option(False, OVERWRITE)
+
+
+def predict(asked: Predicting) -> None:
     """What a fine-tuned model says of each row of a file, in the order of the rows.
 
     Reads and writes as a stream, so files of any size work in little memory. With --out, a file is first looked through
@@ -96,50 +48,33 @@ def predict(
     bertkit predict MODEL -t "It rains, so" --ending "she takes an umbrella" --ending "the sun burns"
     cat texts.txt | bertkit predict MODEL > answers.jsonl
     """
-    given = (text or [], pair or [], question or [], ending or [])
-    check_given(source, *given)
-    reading = reading_for(
-        file_format,
-        delimiter,
-        columns,
-        encoding,
-        text_column,
-        pair_column,
-        labelled=False,
-        question=question_column,
-        endings=endings,
-    )
-    if out is not None and out.is_dir():
-        raise UsageError(f"{out} is a folder", "Name a file for the answers.")
-    predictor = open_predictor(
-        model,
-        device,
-        precision,
-        threads,
-        ignore_config_key,
-        runtime=runtime,
-        long=long,
-        no_answer=no_answer,
-        threshold=threshold,
-        first_ending=first_ending,
-    )
-    reading = as_in_training(reading, model, ignore_config_key)
-    if text:
+    given = (asked.text, asked.pair, asked.question, asked.ending)
+    check_given(asked.source, *given)
+    if asked.out is not None and asked.out.is_dir():
+        raise UsageError(f"{asked.out} is a folder", "Name a file for the answers.")
+    predictor = open_predictor(asked)
+    reading = as_in_training(asked.reading(labelled=False), asked)
+    if asked.text:
         for answer in predictor.stream(inputs_of(predictor.scorer.task, *given)):
             _show(answer)
         tell_of_cuts(predictor)
         return
-    if out is not None:
-        _check(predictor, source, reading, out, overwrite)
+    if asked.out is not None:
+        _check(predictor, asked.source, reading, asked.out, asked.overwrite)
+    from bertkit.tasks.parts import examples_in
+
     notes: list[str] = []
-    with progress("predicting", size_of(source)) as (read, done):
-        examples = _told(predictor.scorer.task.read(source, replace(reading, on_read=read), notes), notes)
-        if out is None:
+    with progress("predicting", size_of(asked.source)) as (read, done):
+        examples = _told(
+            examples_in(type(predictor.scorer.task), asked.source, replace(reading, on_read=read), notes), notes
+        )
+        if asked.out is None:
             for answered in predictor.scorer.stream(examples):
                 _show(answered.answer)
                 done(1)
         else:
-            _to_file(predictor, examples, out, _identity(source, reading, precision, runtime), overwrite, done)
+            identity = _identity(asked.source, reading, asked.precision, asked.runtime)
+            _to_file(predictor, examples, asked.out, identity, asked.overwrite, done)
     tell_of_cuts(predictor)
 
 
@@ -157,7 +92,8 @@ def _told(examples: Iterator[Any], notes: list[str]) -> Iterator[Any]:
 def _check(predictor: TaskPredictor, source: str, reading: Reading, out: Path, overwrite: bool) -> None:
     """What is wrong with a file is told before anything is computed or written. Reading takes a small part of the time
     that predicting does; what was begun has been checked, and a stream can be read only once."""
-    from bertkit.inference.prediction_files import part_of, refuse
+    from bertkit.infer.prediction_files import part_of, refuse
+    from bertkit.tasks.parts import examples_in
 
     refuse(out, overwrite=overwrite, source=source)
     if source == "-" or (part_of(out).exists() and not overwrite):
@@ -165,7 +101,7 @@ def _check(predictor: TaskPredictor, source: str, reading: Reading, out: Path, o
     task = predictor.scorer.task
     notes: list[str] = []
     with saying(notes), progress("checking", size_of(source)) as (read, done):
-        for number, example in enumerate(task.read(source, replace(reading, on_read=read), notes)):
+        for number, example in enumerate(examples_in(type(task), source, replace(reading, on_read=read), notes)):
             if number == 0:
                 task.encode([example], predictor.scorer.tokenizer)
             done(1)
@@ -180,7 +116,7 @@ def _to_file(
     overwrite: bool,
     done: Callable[[int], None],
 ) -> None:
-    from bertkit.inference.prediction_files import PredictionFile
+    from bertkit.infer.prediction_files import PredictionFile
 
     identity = {**identity, "model": predictor.scorer.fingerprint()}
     with PredictionFile.opened(out, identity, overwrite=overwrite) as file:

@@ -1,95 +1,88 @@
-"""What `predict` and `evaluate` have in common: the columns of a file, the model, what is said of both."""
+"""What the commands that read labelled files have in common: the columns of a file, the model, what is said of both."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import typer
-
-from bertkit.cli.options import note
-from bertkit.cli.task_options import names_given
+from bertkit.cli.options import MACHINE, PRECISION, RUNTIME, Opening, note
 from bertkit.errors import UsageError
+from bertkit.settings import option
+from bertkit.tables.reading import FILE, TableSettings
+from bertkit.tasks.options import TASK
 
 if TYPE_CHECKING:
-    from bertkit.inference.predictor import TaskPredictor
-    from bertkit.tasks.task import Reading
-
-Text = Annotated[str | None, typer.Option("--text-column", help="The column with the text.")]
-Pair = Annotated[str | None, typer.Option("--pair-column", help="The column with the second text.")]
-Question = Annotated[
-    str | None,
-    typer.Option("--question-column", help="qa: the column with the question; --text-column has the passage."),
-]
-Endings = Annotated[str | None, typer.Option(help="choice: the columns with the endings, as a,b,c.")]
+    from bertkit.infer.predictor import TaskPredictor
+    from bertkit.tables.reading import Reading
 
 
-def reading_for(
-    file_format: str | None,
-    delimiter: str | None,
-    columns: str | None,
-    encoding: str,
-    text: str | None,
-    pair: str | None,
-    *,
-    labelled: bool,
-    label: str | None = None,
-    score: str | None = None,
-    question: str | None = None,
-    endings: str | None = None,
-) -> Reading:
-    from bertkit.tasks.task import Reading
+@dataclass(frozen=True, kw_only=True)
+class UsesTask(TableSettings, Opening):
+    """A fine-tuned model, and what is said of its task; where nothing is, it is as in training."""
 
-    return Reading(
-        file_format=file_format,
-        delimiter=delimiter,
-        columns=tuple(columns.split(",")) if columns else None,
-        encoding=encoding,
-        names=names_given(text=text, pair=pair, label=label, score=score, question=question, endings=endings),
-        labelled=labelled,
+    pair_column: str | None = option(None, "The column with the second text.", group=FILE)
+    question_column: str | None = option(
+        None, "qa: the column with the question; `text_column` has the passage.", group=FILE
     )
+    endings: str | None = option(None, "choice: the columns with the endings, as a,b,c.", group=FILE)
+
+    long: str | None = option(
+        None,
+        "classify, regress: texts longer than the model: head-tail, windows, head or error.",
+        usual="as in training",
+        group=TASK,
+    )
+    no_answer: bool | None = option(
+        None,
+        "qa: whether there may be no answer in a passage.",
+        off="--always-answer",
+        usual="as in training; transformers' folders: always-answer",
+        group=TASK,
+    )
+    threshold: float | None = option(
+        None,
+        "qa: say that there is no answer where the score of that is higher than the best answer's by more than this.",
+        usual="0",
+        group=TASK,
+    )
+    first_ending: int | None = option(
+        None, "choice: the number of the first ending.", least=0, most=1, usual="as in training", group=TASK
+    )
+    precision: str = option("float32", PRECISION, group=MACHINE)
+    runtime: str = option("torch", RUNTIME, group=MACHINE)
 
 
-def open_predictor(
-    model: str,
-    device: str,
-    precision: str,
-    threads: int | None,
-    ignore_keys: list[str] | None,
-    *,
-    runtime: str,
-    **told: Any,
-) -> TaskPredictor:
-    """`told` is what the user says of the model's task; see bertkit.load."""
-    from bertkit.inference.predictor import TaskPredictor, load
+def open_predictor(asked: UsesTask) -> TaskPredictor:
+    from bertkit.infer.predictor import TaskPredictor, load
 
     predictor = load(
-        model,
-        device=device,
-        precision=precision,
-        threads=threads,
-        ignore_config_keys=ignore_keys or (),
-        runtime=runtime,
-        **told,
+        asked.model,
+        device=asked.device,
+        precision=asked.precision,
+        threads=asked.threads,
+        ignore_config_keys=asked.ignore_config_key,
+        runtime=asked.runtime,
+        long=asked.long,
+        no_answer=asked.no_answer,
+        threshold=asked.threshold,
+        first_ending=asked.first_ending,
     )
     if not isinstance(predictor, TaskPredictor):
         raise UsageError(
-            f"{model} is not fine-tuned for a task",
+            f"{asked.model} is not fine-tuned for a task",
             f"Fine-tune it first (bertkit finetune), or use bertkit {predictor.task}.",
         )
     return predictor
 
 
-def as_in_training(
-    reading: Reading, model: str, ignore_keys: list[str] | None, labels: tuple[str, ...] = ()
-) -> Reading:
-    from bertkit.interop.fine_tuned import columns_of
-    from bertkit.interop.folder import ModelFolder
-    from bertkit.interop.hub import find_folder
+def as_in_training(reading: Reading, asked: UsesTask, labels: tuple[str, ...] = ()) -> Reading:
+    from bertkit.hub.fetch import find_folder
+    from bertkit.hub.fine_tuned import columns_of
+    from bertkit.hub.folder import ModelFolder
 
-    folder = ModelFolder(find_folder(model), ignore_config_keys=ignore_keys or ())
+    folder = ModelFolder(find_folder(asked.model), ignore_config_keys=asked.ignore_config_key)
     return replace(reading, remembered=columns_of(folder), labels=labels)
 
 

@@ -3,54 +3,49 @@
 from __future__ import annotations
 
 import os
-import re
-from typing import Annotated
+from dataclasses import dataclass
 
-import typer
-
-from bertkit.cli.options import Device, IgnoreKeys, Precision, Runtime, Threads
+from bertkit.cli.options import IGNORE_KEY, MACHINE, PRECISION, RUNTIME, size_in_bytes
+from bertkit.device import OnMachine
 from bertkit.errors import UsageError
+from bertkit.settings import argument, option
 
-UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+ACCESS, LOAD = "who may ask", "the load"
 
 
-def serve(
-    models: Annotated[
-        list[str],
-        typer.Argument(metavar="MODEL...", help="Model folders, or names on the hub; NAME=FOLDER gives one a name."),
-    ],
-    host: Annotated[str, typer.Option(help="The address to listen on. Another than this machine's needs a token.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one, and says which.")] = 8000,
-    token: Annotated[
-        str | None,
-        typer.Option(help="What clients must send. Others see it in the list of processes: better BERTKIT_TOKEN=..."),
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(help="A name that this server may be called by. Repeatable.")
-    ] = None,
-    allow_origin: Annotated[
-        list[str] | None, typer.Option(help="Web pages of this server may ask too: https://name. Repeatable.")
-    ] = None,
-    lazy: Annotated[bool, typer.Option("--lazy", help="Load a model when it is asked for, not at the start.")] = False,
-    memory: Annotated[
-        str | None, typer.Option(help="What the weights may take, as 4G; the model unused longest is unloaded.")
-    ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes, each with the models for itself.")] = 1,
-    reload: Annotated[float, typer.Option(min=0, help="Seconds between looks at the folders; 0: never.")] = 2.0,
-    wait: Annotated[float, typer.Option(min=0, help="Milliseconds that a text waits for others at most.")] = 2.0,
-    batch_tokens: Annotated[int | None, typer.Option(min=1, help="Tokens computed together. [by the machine]")] = None,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=NUMBER", help="Another limit than usual, as items=32; docs/serving.md has all."),
-    ] = None,
-    device: Device = "auto",
-    precision: Precision = "float32",
-    threads: Threads = None,
-    runtime: Runtime = "torch",
-    ignore_config_key: IgnoreKeys = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Serving(OnMachine):
+    models: tuple[str, ...] = argument(
+        ..., "Model folders, or names on the hub; NAME=FOLDER gives one a name.", metavar="MODEL..."
+    )
+    host: str = option(
+        "127.0.0.1", "The address to listen on. Another than this machine's needs a token.", group=ACCESS
+    )
+    port: int = option(8000, "0 takes a free one, and says which.", least=0, most=65535, group=ACCESS)
+    token: str | None = option(
+        None, "What clients must send. Others see it in the list of processes: better BERTKIT_TOKEN=...", group=ACCESS
+    )
+    allow_host: tuple[str, ...] = option((), "A name that this server may be called by. Repeatable.", group=ACCESS)
+    allow_origin: tuple[str, ...] = option(
+        (), "Web pages of this server may ask too: https://name. Repeatable.", group=ACCESS
+    )
+    lazy: bool = option(False, "Load a model when it is asked for, not at the start.", group=LOAD)
+    memory: str | None = option(
+        None, "What the weights may take, as 4G; the model unused longest is unloaded.", group=LOAD
+    )
+    workers: int = option(1, "Processes, each with the models for itself.", least=1, group=LOAD)
+    reload: float = option(2.0, "Seconds between looks at the folders; 0: never.", least=0, group=LOAD)
+    wait: float = option(2.0, "Milliseconds that a text waits for others at most.", least=0, group=LOAD)
+    batch_tokens: int | None = option(None, "Tokens computed together.", least=1, usual="by the machine", group=LOAD)
+    limit: tuple[str, ...] = option(
+        (), "Another limit than usual, as items=32; docs/serving.md has all.", metavar="NAME=NUMBER", group=LOAD
+    )
+    precision: str = option("float32", PRECISION, group=MACHINE)
+    runtime: str = option("torch", RUNTIME, group=MACHINE)
+    ignore_config_key: tuple[str, ...] = option((), IGNORE_KEY, metavar="KEY")
+
+
+def serve(asked: Serving) -> None:
     """Answer over HTTP with any number of models of any task.
 
     Texts of many requests are computed together. Only this machine can ask unless --host says otherwise.
@@ -70,32 +65,25 @@ def serve(
     from bertkit.serve.settings import Limits, Settings, named
 
     settings = Settings(
-        models=named(models),
-        host=host,
-        port=port,
-        token=token if token is not None else os.environ.get("BERTKIT_TOKEN") or None,
-        hosts=tuple(allow_host or ()),
-        origins=tuple(allow_origin or ()),
-        lazy=lazy,
-        memory=None if memory is None else _bytes(memory),
-        workers=workers,
-        reload_seconds=reload,
-        wait_seconds=wait / 1000,
-        batch_tokens=batch_tokens,
-        device=device,
-        precision=precision,
-        threads=threads,
-        runtime=runtime,
-        ignore_config_keys=tuple(ignore_config_key or ()),
-        limits=Limits.parse(limit or ()),
+        models=named(asked.models),
+        host=asked.host,
+        port=asked.port,
+        token=asked.token if asked.token is not None else os.environ.get("BERTKIT_TOKEN"),
+        hosts=asked.allow_host,
+        origins=asked.allow_origin,
+        lazy=asked.lazy,
+        memory=None if asked.memory is None else size_in_bytes("memory", asked.memory, base=1024),
+        workers=asked.workers,
+        reload_seconds=asked.reload,
+        wait_seconds=asked.wait / 1000,
+        batch_tokens=asked.batch_tokens,
+        device=asked.device,
+        precision=asked.precision,
+        threads=asked.threads,
+        runtime=asked.runtime,
+        ignore_config_keys=asked.ignore_config_key,
+        limits=Limits.parse(asked.limit),
     )
     from bertkit.serve.server import serve as run
 
     run(settings)
-
-
-def _bytes(text: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?)B?", text.strip(), re.IGNORECASE)
-    if found is None:
-        raise UsageError(f"--memory is {text!r}", "Write a number of bytes, or as 500M or 4G.")
-    return int(float(found[1]) * UNITS[found[2].upper()])

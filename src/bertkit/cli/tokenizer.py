@@ -3,59 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from bertkit.cli.options import Encoding, Format, Overwrite, emit, for_people, given_texts, note
+from bertkit.cli.options import OVERWRITE, emit, for_people, given_texts, note
 from bertkit.cli.tokenizer_extend import extend
 from bertkit.cli.tokenizer_shared import (
-    Documents,
-    Field,
-    Folder,
-    Inputs,
+    OfFolder,
+    Texts,
     files_of,
     open_tokenizer,
     print_quality,
     status,
     texts_of,
+    write_tokenizer,
 )
+from bertkit.families import BERT
+from bertkit.settings import argument, option
 
 
-def train(
-    inputs: Inputs,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The tokenizer folder to write.")],
-    family: Annotated[
-        str,
-        typer.Option(
-            help="bert (WordPiece), roberta, gpt2 or modernbert (byte-level BPE), albert (Unigram), or gpt (BPE)."
-        ),
-    ] = "bert",
-    vocab_size: Annotated[
-        int | None, typer.Option(min=1, help="Pieces in the vocabulary. [about what the family's models have]")
-    ] = None,
-    min_frequency: Annotated[int, typer.Option(min=1, help="How often a piece must occur to become one.")] = 2,
-    cased: Annotated[
-        bool, typer.Option("--cased", help="Keep case and accents; byte-level BPE always does, gpt never.")
-    ] = False,
-    special: Annotated[
-        list[str] | None, typer.Option(metavar="TOKEN", help="One more special token, such as [ENT]. Repeatable.")
-    ] = None,
-    word: Annotated[
-        list[str] | None, typer.Option(metavar="WORD", help="A word that is to be one piece. Repeatable.")
-    ] = None,
-    words_file: Annotated[Path | None, typer.Option(help="A file of such words, one a line.")] = None,
-    max_alphabet: Annotated[
-        int, typer.Option(min=1, help="The most different characters; rarer ones are unknown. Not for bytes.")
-    ] = 6000,
-    sample_mb: Annotated[int, typer.Option(min=1, help="Learn from no more text than this, drawn from all.")] = 128,
-    field: Field = None,
-    documents: Documents = "line",
-    file_format: Format = None,
-    encoding: Encoding = "utf-8",
-    overwrite: Overwrite = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class TokenizerTraining(Texts):
+    out: Path = option(..., "The tokenizer folder to write.", flags="-o")
+    family: str = option(
+        BERT.name, "bert (WordPiece), roberta, gpt2 or modernbert (byte-level BPE), albert (Unigram), or gpt (BPE)."
+    )
+    vocab_size: int | None = option(
+        None, "Pieces in the vocabulary.", least=1, usual="about what the family's models have"
+    )
+    min_frequency: int = option(2, "How often a piece must occur to become one.", least=1)
+    cased: bool = option(False, "Keep case and accents; byte-level BPE always does, gpt never.")
+    special: tuple[str, ...] = option((), "One more special token, such as [ENT]. Repeatable.", metavar="TOKEN")
+    word: tuple[str, ...] = option((), "A word that is to be one piece. Repeatable.", metavar="WORD")
+    words_file: Path | None = option(None, "A file of such words, one a line.")
+    max_alphabet: int = option(6000, "The most different characters; rarer ones are unknown. Not for bytes.", least=1)
+    sample_mb: int = option(128, "Learn from no more text than this, drawn from all.", least=1)
+    overwrite: bool = option(False, OVERWRITE)
+
+
+def train(asked: TokenizerTraining) -> None:
     """Learn a vocabulary from text and write a tokenizer folder, which transformers opens too.
 
     The same text gives the same vocabulary, whatever the order of the files or the number of cores. Some of the text
@@ -66,52 +55,37 @@ def train(
     bertkit tokenizer train a.jsonl b.csv --family roberta --vocab-size 32000 -o tokenizer
     bertkit tokenizer train notes.txt --cased --special [ENT] --word electroencephalography -o tokenizer
     """
-    from bertkit.files import atomic_folder, to_json
-    from bertkit.interop.folder import require_place
+    from bertkit.families import vocabulary
+    from bertkit.hub.folder import require_place
     from bertkit.text.quality import measure
-    from bertkit.text.recipe import VocabularyRecipe
     from bertkit.text.sample import draw_sample
     from bertkit.text.train import train as learn
 
-    given_texts([*(special or []), *(word or [])])
-    read = [*files_of(inputs, file_format, encoding), *([] if words_file is None else [str(words_file)])]
-    require_place(out, overwrite=overwrite, read=read)
-    recipe = VocabularyRecipe(
-        family,
-        vocab_size=vocab_size,
-        min_frequency=min_frequency,
-        lowercase=False if cased else None,
-        special_tokens=special or [],
-        words=[*(word or []), *(_lines(words_file) if words_file else [])],
-        max_alphabet=max_alphabet,
+    given_texts([*asked.special, *asked.word])
+    read = [*files_of(asked), *([] if asked.words_file is None else [str(asked.words_file)])]
+    require_place(asked.out, overwrite=asked.overwrite, read=read)
+    recipe = vocabulary(
+        asked.family,
+        vocab_size=asked.vocab_size,
+        min_frequency=asked.min_frequency,
+        lowercase=False if asked.cased else None,
+        special_tokens=asked.special,
+        words=[*asked.word, *(_lines(asked.words_file) if asked.words_file else [])],
+        max_alphabet=asked.max_alphabet,
     )
-    sample = draw_sample(
-        texts_of(inputs, field, documents, file_format, encoding, "reading"), limit_bytes=sample_mb * 2**20
-    )
+    sample = draw_sample(texts_of(asked, "reading"), limit_bytes=asked.sample_mb * 2**20)
     with status(f"learning from {sample.characters:,} characters"):
         tokenizer, notes = learn(sample, recipe)
     quality = measure(tokenizer, (text for text, _ in sample.held_out)) if sample.held_out else None
-    report: dict[str, Any] = {
-        "family": family,
-        "kind": tokenizer.kind,
-        "vocabulary": tokenizer.vocab_size,
-        "sha256": tokenizer.sha256(),
-        "texts_read": sample.read,
-        "characters_read": sample.read_characters,
-        "characters_in_sample": sample.characters,
-        "notes": notes,
-        "held_out": quality.as_json() if quality else None,
-    }
-    with atomic_folder(out, overwrite=overwrite) as folder:
-        tokenizer.save(folder)
-        (folder / "report.json").write_text(to_json(report), encoding="utf-8")
+    report = {"notes": notes, "held_out": quality.as_json() if quality else None}
+    report = write_tokenizer(tokenizer, sample, report, asked.out, overwrite=asked.overwrite)
     for message in notes:
         note(message)
     if not for_people():
-        emit({"folder": str(out), **report})
+        emit({"folder": str(asked.out), **report})
         return
     learned = f"learned from {sample.characters:,} of {sample.read_characters:,} characters"
-    typer.echo(f"{out}: {tokenizer.vocab_size:,} pieces, {learned}")
+    typer.echo(f"{asked.out}: {tokenizer.vocab_size:,} pieces, {learned}")
     if quality:
         typer.echo("on text that was held out:")
         print_quality(quality)
@@ -119,19 +93,27 @@ def train(
         note("there were too few texts to hold some out and measure on them")
 
 
-def show(
-    folder: Folder,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to cut.")],
-    pair: Annotated[str | None, typer.Option(help="A second text, as pairs are given to the model.")] = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Showing(OfFolder):
+    text: str = argument(..., "The text to cut.")
+    pair: str | None = option(None, "A second text, as pairs are given to the model.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measuring(Texts, OfFolder):
+    """Texts to measure a tokenizer on."""
+
+
+def show(asked: Showing) -> None:
     """Show the pieces of a text, with their ids and where in the text each comes from.
 
     \b
     bertkit tokenizer show tokenizer "Tokenization, piece by piece."
     bertkit tokenizer show MODEL "A text" --pair "and another"
     """
+    text, pair = asked.text, asked.pair
     given_texts([text, pair])
-    tokenizer = open_tokenizer(folder)
+    tokenizer = open_tokenizer(asked.folder)
     encoding = tokenizer.backend.encode(text, pair)
     rows: list[dict[str, Any]] = []
     for token_id, (start, end), origin in zip(encoding.ids, encoding.offsets, encoding.sequence_ids, strict=True):
@@ -157,14 +139,7 @@ def show(
     Console().print(table)
 
 
-def report(
-    folder: Folder,
-    inputs: Inputs,
-    field: Field = None,
-    documents: Documents = "line",
-    file_format: Format = None,
-    encoding: Encoding = "utf-8",
-) -> None:
+def report(asked: Measuring) -> None:
     """Measure a tokenizer on texts: pieces a word, what is unknown, which pieces are never used.
 
     A word is counted in the same way for every tokenizer, so that their figures can be compared: punctuation marks and
@@ -176,7 +151,7 @@ def report(
     """
     from bertkit.text.quality import measure
 
-    quality = measure(open_tokenizer(folder), texts_of(inputs, field, documents, file_format, encoding, "measuring"))
+    quality = measure(open_tokenizer(asked.folder), texts_of(asked, "measuring"))
     if for_people():
         print_quality(quality)
     else:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from bertkit.cli.options import Encoding, Format, Overwrite, emit, for_people, note
-from bertkit.cli.tokenizer_shared import Documents, Field, Folder, Inputs, files_of, open_tokenizer, status, texts_of
+from bertkit.cli.options import OVERWRITE, emit, for_people, note
+from bertkit.cli.tokenizer_shared import OfFolder, Texts, files_of, open_tokenizer, status, texts_of, write_tokenizer
+from bertkit.settings import option
 
 if TYPE_CHECKING:
     from bertkit.text.quality import Quality
@@ -16,19 +18,16 @@ if TYPE_CHECKING:
 SHOWN = 20
 
 
-def extend(
-    folder: Folder,
-    inputs: Inputs,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The tokenizer folder to write.")],
-    add: Annotated[int, typer.Option(min=1, help="The most words to add.")] = 1000,
-    min_count: Annotated[int, typer.Option(min=1, help="How often a word must occur to be added.")] = 5,
-    sample_mb: Annotated[int, typer.Option(min=1, help="Look at no more text than this, drawn from all.")] = 128,
-    field: Field = None,
-    documents: Documents = "line",
-    file_format: Format = None,
-    encoding: Encoding = "utf-8",
-    overwrite: Overwrite = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Extending(Texts, OfFolder):
+    out: Path = option(..., "The tokenizer folder to write.", flags="-o")
+    add: int = option(1000, "The most words to add.", least=1)
+    min_count: int = option(5, "How often a word must occur to be added.", least=1)
+    sample_mb: int = option(128, "Look at no more text than this, drawn from all.", least=1)
+    overwrite: bool = option(False, OVERWRITE)
+
+
+def extend(asked: Extending) -> None:
     """Add the words of a domain to the WordPiece vocabulary of a model: those that occur often in the text and are cut
     to pieces or unknown now.
 
@@ -40,41 +39,30 @@ def extend(
     bertkit tokenizer extend MODEL a.jsonl b.csv --add 5000 --min-count 20 -o tokenizer
     """
     from bertkit.errors import UsageError
-    from bertkit.files import atomic_folder, to_json
-    from bertkit.interop.folder import require_place
+    from bertkit.hub.folder import require_place
     from bertkit.text.extend import extend_vocabulary, require_extendable
     from bertkit.text.quality import measure
     from bertkit.text.sample import draw_sample
 
-    if out.resolve() == Path(folder).resolve():
+    out = asked.out
+    if out.resolve() == Path(asked.folder).resolve():
         raise UsageError(f"{out} is the folder to read, and would be replaced by a tokenizer", "Choose another place.")
-    old = open_tokenizer(folder)
+    old = open_tokenizer(asked.folder)
     require_extendable(old)
-    require_place(out, overwrite=overwrite, read=[folder, *files_of(inputs, file_format, encoding)])
-    sample = draw_sample(
-        texts_of(inputs, field, documents, file_format, encoding, "reading"), limit_bytes=sample_mb * 2**20
-    )
+    require_place(out, overwrite=asked.overwrite, read=[asked.folder, *files_of(asked)])
+    sample = draw_sample(texts_of(asked, "reading"), limit_bytes=asked.sample_mb * 2**20)
     with status(f"looking for words in {sample.characters:,} characters"):
-        new, added, notes = extend_vocabulary(old, sample, add=add, min_count=min_count)
+        new, added, notes = extend_vocabulary(old, sample, add=asked.add, min_count=asked.min_count)
     held_out = [text for text, _ in sample.held_out]
     before, after = (measure(tokenizer, held_out) if held_out else None for tokenizer in (old, new))
-    report: dict[str, Any] = {
-        "family": new.family.name,
-        "kind": new.kind,
-        "vocabulary": new.vocab_size,
-        "sha256": new.sha256(),
-        "extends": {"folder": folder, "vocabulary": old.vocab_size, "sha256": old.sha256()},
+    report = {
+        "extends": {"folder": asked.folder, "vocabulary": old.vocab_size, "sha256": old.sha256()},
         "added": added,
-        "texts_read": sample.read,
-        "characters_read": sample.read_characters,
-        "characters_in_sample": sample.characters,
         "notes": notes,
         "held_out_before": before.as_json() if before else None,
         "held_out": after.as_json() if after else None,
     }
-    with atomic_folder(out, overwrite=overwrite) as target:
-        new.save(target)
-        (target / "report.json").write_text(to_json(report), encoding="utf-8")
+    report = write_tokenizer(new, sample, report, out, overwrite=asked.overwrite)
     for message in notes:
         note(message)
     if not for_people():

@@ -5,58 +5,71 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bertkit.cli.options import note, progress
+from bertkit.cli.options import ENCODING, FORMAT, note, progress
+from bertkit.settings import Settings, argument, option
 
 if TYPE_CHECKING:
     from bertkit.errors import InputError
     from bertkit.text.quality import Quality
+    from bertkit.text.sample import Sample
     from bertkit.text.tokenizer import Tokenizer
 
-Inputs = Annotated[
-    list[str], typer.Argument(metavar="INPUT...", help="Files, folders, globs, or - for stdin. All kinds may be mixed.")
-]
-Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A tokenizer folder, or a model folder.")]
-Field = Annotated[str | None, typer.Option(help="The column or field that holds the text [text].")]
-Documents = Annotated[str, typer.Option(help="In plain text a text is a: line, file or blank-line.")]
+
+@dataclass(frozen=True, kw_only=True)
+class OfFolder(Settings):
+    folder: str = argument(..., "A tokenizer folder, or a model folder.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Texts(Settings):
+    """Texts to read, out of files of any kind."""
+
+    inputs: tuple[str, ...] = argument(
+        ..., "Files, folders, globs, or - for stdin. All kinds may be mixed.", metavar="INPUT..."
+    )
+    field: str | None = option(None, "The column or field that holds the text.", usual="text")
+    documents: str = option("line", "In plain text a text is a: line, file or blank-line.")
+    file_format: str | None = option(None, FORMAT, flags="--format", usual="by the file's name")
+    encoding: str = option("utf-8", ENCODING)
 
 
 def open_tokenizer(folder: str) -> Tokenizer:
-    from bertkit.interop.hub import find_folder
+    from bertkit.hub.fetch import find_folder
     from bertkit.text.tokenizer import Tokenizer
 
     return Tokenizer.open(find_folder(folder))
 
 
-def files_of(inputs: list[str], file_format: str | None, encoding: str) -> list[str]:
+def files_of(asked: Texts) -> list[str]:
     """The files that the inputs name."""
     from bertkit.corpus.reading.readers import find_sources
 
-    return [source.path for source in find_sources(inputs, format=file_format, encoding=encoding)[0]]
+    return [source.path for source in find_sources(asked.inputs, format=asked.file_format, encoding=asked.encoding)[0]]
 
 
-def texts_of(
-    inputs: list[str], field: str | None, documents: str, file_format: str | None, encoding: str, title: str
-) -> Iterator[str]:
+def texts_of(asked: Texts, title: str) -> Iterator[str]:
     """The texts of all inputs, one after another, with a progress bar; what cannot be read is counted and told."""
     from bertkit.corpus.reading.readers import find_sources, read_texts
 
     problems: list[InputError] = []
     texts = 0
-    sizes = [source.size for source in find_sources(inputs, format=file_format, encoding=encoding)[0]]
+    sizes = [source.size for source in find_sources(asked.inputs, format=asked.file_format, encoding=asked.encoding)[0]]
     total = None if None in sizes else sum(size or 0 for size in sizes)
     with progress(title, total) as (read, done):
         for text in read_texts(
-            inputs,
-            field=field,
+            asked.inputs,
+            field=asked.field,
             allow_empty=True,
             on_read=read,
-            documents=documents,
-            encoding=encoding,
-            file_format=file_format,
+            documents=asked.documents,
+            encoding=asked.encoding,
+            file_format=asked.file_format,
             on_problem=problems.append,
         ):
             yield text
@@ -95,3 +108,26 @@ def print_quality(quality: Quality) -> None:
     for name, value in rows.items():
         if value:
             typer.echo(f"  {name:<21} {value}")
+
+
+def write_tokenizer(
+    tokenizer: Tokenizer, sample: Sample, report: dict[str, Any], out: Path, *, overwrite: bool
+) -> dict[str, Any]:
+    """The folder, with all figures in its report.json; they are given back."""
+    from bertkit.families import reader_of
+    from bertkit.files import atomic_folder, to_json
+
+    facts = {
+        "family": reader_of(tokenizer.form).name,
+        "kind": tokenizer.kind,
+        "vocabulary": tokenizer.vocab_size,
+        "sha256": tokenizer.sha256(),
+        "texts_read": sample.read,
+        "characters_read": sample.read_characters,
+        "characters_in_sample": sample.characters,
+        **report,
+    }
+    with atomic_folder(out, overwrite=overwrite) as folder:
+        tokenizer.save(folder)
+        (folder / "report.json").write_text(to_json(facts), encoding="utf-8")
+    return facts

@@ -14,10 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from bertkit.cli.options import print_line
-from bertkit.objectives.terms import answered_right, word_loss
-from bertkit.training.plan import Plan
-from bertkit.training.progress import Progress
-from bertkit.training.watcher import Watcher
+from bertkit.objectives.objective import Together
+from bertkit.objectives.terms import answered_right, titles_of
+from bertkit.train.engine import Progress
+from bertkit.train.examples import Examples
+from bertkit.train.plan import Plan
+from bertkit.train.watcher import Epoch, Watcher
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 LINE_SECONDS = 10.0
@@ -30,8 +32,9 @@ class TrainingDisplay(Watcher):
     def __init__(self) -> None:
         self.console = Console(stderr=True)
         self.live: Live | None = None
+        self.objectives: Together | None = None
         self.facts: dict[str, Any] = {}
-        self.validation: dict[str, Any] = {}
+        self.held_out = ""
         self.losses: list[float] = []
         self._last_line = 0.0
         self._first: tuple[int, float] | None = None
@@ -49,27 +52,44 @@ class TrainingDisplay(Watcher):
     def doing(self, what: str) -> None:
         self._print(f"{what} ...")
 
-    def started(self, plan: Plan, progress: Progress) -> None:
+    def started(self, plan: Plan, progress: Progress, objectives: Together) -> None:
+        self.objectives, self.titles = objectives, titles_of(objectives.facts())
         if progress.step == 0:
             for line in plan_lines(plan):
                 self._print(line)
-        if self.console.is_terminal:
-            self.live = Live(self._panel(), console=self.console, refresh_per_second=2)
+        self._begin()
+
+    def learns_from(self, examples: Examples) -> None:
+        count = len(examples.task.head.labels)
+        labels = f", {count} label{'s' if count > 1 else ''}" if count else ""
+        self._print(f"{len(examples.train):,} examples to learn from, {len(examples.dev):,} to measure on{labels}")
+
+    def began_seed(self, number: int, seeds: int) -> None:
+        if seeds > 1:
+            self._print(f"seed {number} of {seeds}")
+        self.facts, self.losses, self.held_out, self._first = {}, [], "", None
+        self._last_line = time.monotonic()
+        self._begin(transient=True)
+
+    def _begin(self, *, transient: bool = False) -> None:
+        if self.console.is_terminal and self.live is None:
+            self.live = Live(self._panel(), console=self.console, refresh_per_second=2, transient=transient)
             self.live.start()
 
     def stepped(self, facts: dict[str, Any]) -> None:
         self.facts = facts
-        self.losses.append(word_loss(facts))
+        self.losses.append(facts["loss"] if self.objectives is None else self.objectives.loss(facts))
         if self._first is None:
             self._first = facts["step"], facts["seconds"]
         self._show(lambda: self._line())
 
     def validated(self, facts: dict[str, Any]) -> None:
-        self.validation = facts
-        self._print(
-            f"step {facts['step']:>6,}  held-out: {losses(facts)}, perplexity {facts['perplexity']:,.1f},"
-            f" {answered_right(facts)}"
-        )
+        self.held_out = self._told(facts)
+        self._print(f"step {facts['step']:>6,}  held-out: {self.held_out}, {answered_right(self.titles, facts)}")
+
+    def finished_epoch(self, epoch: Epoch) -> None:
+        self.held_out = ", ".join(f"{name} {value:.4f}" for name, value in epoch.metrics.items())
+        self._print(f"epoch {epoch.number}  loss {epoch.loss:.4f}  {self.held_out}")
 
     def said(self, message: str) -> None:
         self._print(f"note: {message}")
@@ -85,12 +105,22 @@ class TrainingDisplay(Watcher):
         print_line(self.console, line)
 
     def _line(self) -> str:
-        facts = self.facts
+        facts, speed = self.facts, self._speed(" ({:.0%} of peak)")
         return (
-            f"step {facts['step']:>6,}/{facts['total_steps']:,}  {losses(facts)}"
-            f"  {facts['tokens_per_second']:,.0f} tokens/s ({facts['share_of_peak']:.0%} of peak)"
+            f"step {facts['step']:>6,}/{facts['total_steps']:,}  {self._loss(facts)}  {speed}"
             f"  rate {facts['learning_rate']:.2e}  {self._left()} left"
         )
+
+    def _loss(self, facts: Mapping[str, Any]) -> str:
+        return f"loss {facts['loss']:.3f}" if self.objectives is None else self.objectives.first.told(facts)
+
+    def _speed(self, share: str) -> str:
+        peak = self.facts.get("share_of_peak")
+        return f"{self.facts['tokens_per_second']:,.0f} tokens/s{'' if peak is None else share.format(peak)}"
+
+    def _told(self, facts: Mapping[str, Any]) -> str:
+        figures = {} if self.objectives is None else self.objectives.figures(facts)
+        return ", ".join([self._loss(facts), *(f"{name} {value:,.1f}" for name, value in figures.items())])
 
     def _left(self) -> str:
         facts = self.facts
@@ -106,13 +136,10 @@ class TrainingDisplay(Watcher):
         table = Table.grid(padding=(0, 2))
         table.add_column(style="dim")
         table.add_column()
-        table.add_row("loss", Text(f"{losses(facts).removeprefix('loss ')}  {sparkline(self.losses)}"))
-        if self.validation:
-            shown = losses(self.validation).removeprefix("loss ")
-            table.add_row("held-out", f"{shown}  perplexity {self.validation['perplexity']:,.1f}")
-        table.add_row(
-            "speed", f"{facts['tokens_per_second']:,.0f} tokens/s, {facts['share_of_peak']:.0%} of the machine's peak"
-        )
+        table.add_row("loss", Text(f"{self._loss(facts).removeprefix('loss ')}  {sparkline(self.losses)}"))
+        if self.held_out:
+            table.add_row("held-out", self.held_out.removeprefix("loss "))
+        table.add_row("speed", self._speed(", {:.0%} of the machine's peak"))
         table.add_row("seen", f"{facts['tokens']:,} tokens, epoch {facts['epoch'] + 1}")
         table.add_row("time", f"{clock(facts['seconds'])} gone, {self._left()} left")
         bar = Table.grid(padding=(0, 1))
@@ -121,18 +148,6 @@ class TrainingDisplay(Watcher):
             f"step {facts['step']:,} of {facts['total_steps']:,}",
         )
         return Group(bar, table)
-
-
-def losses(facts: Mapping[str, Any]) -> str:
-    """What a run is judged by while it goes on. Of an ELECTRA there are two, of which the generator's is the one that a
-    perplexity can be told of.
-
-    >>> losses({"mlm_loss": 6.1, "rtd_loss": 0.25})
-    "generator's loss 6.100, discriminator's 0.250"
-    """
-    if "rtd_loss" in facts:
-        return f"generator's loss {facts['mlm_loss']:.3f}, discriminator's {facts['rtd_loss']:.3f}"
-    return f"loss {word_loss(facts):.3f}"
 
 
 def plan_lines(plan: Plan) -> list[str]:

@@ -11,21 +11,23 @@ quarantine.jsonl               each record that could not be read, where, and wh
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bertkit.corpus.sampling.pairs import Negatives, Pairs
-from bertkit.corpus.sampling.sequences import Sequences
-from bertkit.corpus.sampling.stream import Stream
-from bertkit.corpus.shards import Shard, open_shard
+from bertkit.corpus.cuts import Negatives, Pairs, Sequences, Stream
+from bertkit.corpus.shards import AGAIN, Shard, open_shard
 from bertkit.errors import CorpusError, UsageError, nearest
-from bertkit.files import read_json, sha256_of
+from bertkit.files import read_sealed, sha256_of
 from bertkit.text.tokenizer import Tokenizer
 
 MANIFEST = "corpus.json"
 FORMAT = "bertkit corpus 1"
 SPLITS = ("train", "validation")
+SHARD = re.compile(rf"({'|'.join(SPLITS)})-\d{{5,}}\.safetensors")
 
 
 class CorpusFolder:
@@ -34,17 +36,20 @@ class CorpusFolder:
 
     def __init__(self, path: Path | str, *, verify: bool = True) -> None:
         self.path = Path(path)
+        self._sizes: dict[str, int] = {}
         if not (self.path / MANIFEST).exists():
             unfinished = (self.path / "work" / "plan.json").exists()
             raise CorpusError(
                 f"{self.path} is {'not finished' if unfinished else 'no prepared corpus'}: it has no {MANIFEST}",
                 "Give the same bertkit prepare command again; it goes on." if unfinished else "Run bertkit prepare.",
             )
-        self.manifest = read_json(self.path / MANIFEST, CorpusError)
+        self.manifest = read_sealed(self.path / MANIFEST, CorpusError, AGAIN)
         if self.manifest.get("format") != FORMAT:
             raise CorpusError(
-                f"{self.path / MANIFEST} says it is {self.manifest.get('format')!r}, and this version reads {FORMAT!r}"
+                f"{self.path / MANIFEST} says it is {self.manifest.get('format')!r}, and this version reads {FORMAT!r}",
+                AGAIN,
             )
+        self._require_each_shard_once()
         if verify:
             self.verify()
 
@@ -54,19 +59,26 @@ class CorpusFolder:
         for name, expected in self.manifest["files"].items():
             file = self.path / name
             if not file.is_file():
-                raise CorpusError(f"{self.path} lacks {name}", "Copy it again, or prepare the corpus again.")
+                raise CorpusError(f"{self.path} lacks {name}", AGAIN)
             if (found := sha256_of(file)) != expected:
-                raise CorpusError(
-                    f"{file} is damaged: its sha256 is {found}, and {MANIFEST} says {expected}",
-                    "Copy it again, or prepare the corpus again.",
-                )
+                raise CorpusError(f"{file} is damaged: its sha256 is {found}, and {MANIFEST} says {expected}", AGAIN)
         for split in SPLITS:
             for name in self.shard_names(split):
                 shard, facts = open_shard(self.path / name)
                 if problem := shard.problem(self.tokenizer.vocab_size):
-                    raise CorpusError(f"{self.path / name} contradicts itself: {problem}")
+                    raise CorpusError(f"{self.path / name} contradicts itself: {problem}", AGAIN)
                 if (made_with := facts.get("tokenizer", "none")) != self.manifest["tokenizer"]:
                     raise _other_tokenizer(self.path / name, made_with, self.manifest["tokenizer"])
+
+    def _require_each_shard_once(self) -> None:
+        """What is read must be what is hashed: a shard listed twice, or not at all, would be read so."""
+        try:
+            read = sorted((str(entry["split"]), str(entry["file"])) for entry in self.manifest["shards"])
+            hashed = sorted((shard[1], name) for name in self.manifest["files"] if (shard := SHARD.fullmatch(name)))
+        except (KeyError, TypeError, AttributeError):
+            read, hashed = [("", "")], []
+        if read != hashed:
+            raise CorpusError(f"{self.path / MANIFEST} is damaged: its shards are not those among its files", AGAIN)
 
     def require_tokenizer(self, tokenizer: Tokenizer) -> None:
         """Token ids mean something only with the tokenizer that made them."""
@@ -85,7 +97,24 @@ class CorpusFolder:
         return [entry["file"] for entry in self.manifest["shards"] if entry["split"] == split]
 
     def shards(self, split: str) -> list[Shard]:
+        for name in self.shard_names(split):
+            self._sizes[name] = (self.path / name).stat().st_size
         return [open_shard(self.path / name)[0] for name in self.shard_names(split)]
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Around what reads shards: refuse it if one has become shorter. Where a file has ended, its map goes on with
+        zeros up to the end of a page, and behind that the system ends the process."""
+        try:
+            yield
+        finally:
+            for name, size in self._sizes.items():
+                now = (self.path / name).stat().st_size if (self.path / name).exists() else size  # an open map stays
+                if now < size:
+                    raise CorpusError(
+                        f"{self.path / name} has become shorter while it was read: {now} of {size} bytes",
+                        "Bring it back as it was and give the same command again.",
+                    )
 
     def pairs(
         self,
@@ -109,13 +138,11 @@ class CorpusFolder:
             short_share=short_share,
         )
 
-    def sequences(
-        self, split: str = "train", *, max_length: int = 128, across_documents: bool = False
-    ) -> Sequences | Stream:
+    def sequences(self, split: str = "train", *, max_length: int = 128, across: bool = False) -> Sequences | Stream:
         """Sequences of consecutive sentences that fill the length: see `Sequences`. For a tokenizer that sets no frame
         around texts, a GPT's, there is only one long text: see `Stream`."""
         tokenizer, shards = self.tokenizer, self.shards(split)
-        if not tokenizer.family.framed:
+        if not tokenizer.form.framed:
             end_id = tokenizer.eos_id if "eos" in tokenizer.specials else None
             return Stream(shards, max_length=max_length, end_id=end_id)
         return Sequences(
@@ -123,7 +150,7 @@ class CorpusFolder:
             max_length=max_length,
             cls_id=tokenizer.cls_id,
             sep_id=tokenizer.sep_id,
-            across_documents=across_documents,
+            across=across,
         )
 
     @property

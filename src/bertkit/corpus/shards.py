@@ -25,6 +25,7 @@ from safetensors.numpy import save
 from bertkit.errors import CorpusError
 from bertkit.files import atomic_file, require_regular_file
 
+AGAIN = "Copy it again, or prepare the corpus again."
 FORMAT = "bertkit shard 1"
 DTYPES = {"U8": np.uint8, "U16": np.uint16, "U32": np.uint32, "U64": np.uint64, "I64": np.int64}
 ARRAYS = ("tokens", "word_starts", "sentence_ends", "document_ends")
@@ -81,27 +82,25 @@ def token_dtype(vocab_size: int) -> type[np.uint16] | type[np.uint32]:
 
 
 def write_shard(path: Path, shard: Shard, facts: Mapping[str, Any]) -> None:
-    write_arrays(path, {name: getattr(shard, name) for name in ARRAYS}, {"format": FORMAT, **facts})
+    with atomic_file(path) as file:
+        file.write(pack_arrays({name: getattr(shard, name) for name in ARRAYS}, {"format": FORMAT, **facts}))
 
 
 def open_shard(path: Path) -> tuple[Shard, dict[str, Any]]:
     """A shard and the facts in its header; nothing else is read."""
     arrays, facts = map_arrays(path)
     if facts.get("format") != FORMAT:
-        raise CorpusError(f"{path} says it is {facts.get('format')!r}, and this version reads {FORMAT!r}")
+        raise CorpusError(f"{path} says it is {facts.get('format')!r}, and this version reads {FORMAT!r}", AGAIN)
     if missing := set(ARRAYS) - set(arrays):
-        raise CorpusError(f"{path} has no {', '.join(sorted(missing))}", "Prepare the corpus again.")
+        raise CorpusError(f"{path} has no {', '.join(sorted(missing))}", AGAIN)
     return Shard(**{name: arrays[name] for name in ARRAYS}), facts
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Array], facts: Mapping[str, Any]) -> None:
-    """Named arrays and some facts as a safetensors file, whole or not at all.
-
-    The facts are one entry of the header: several would come in a different order each time.
-    """
+def pack_arrays(arrays: Mapping[str, Array], facts: Mapping[str, Any]) -> bytes:
+    """Named arrays and some facts as a safetensors file. The facts are one entry of the header: several would come in a
+    different order each time."""
     metadata = {"bertkit": json.dumps(facts, sort_keys=True)}
-    with atomic_file(path) as file:
-        file.write(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata))
+    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata)
 
 
 def map_arrays(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
@@ -111,7 +110,7 @@ def map_arrays(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         with safe_open(path, framework="np"):  # checks the header: sizes, overlaps, the length of the file
             pass
     except (SafetensorError, OSError) as problem:
-        raise CorpusError(f"{path} is damaged: {problem}", "Prepare the corpus again.") from None
+        raise CorpusError(f"{path} is damaged: {problem}", AGAIN) from None
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(length))
@@ -120,11 +119,11 @@ def map_arrays(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     try:
         facts = json.loads(metadata["bertkit"])
     except (KeyError, ValueError):
-        raise CorpusError(f"{path} is not a file of bertkit's", "Prepare the corpus again.") from None
+        raise CorpusError(f"{path} is not a file of bertkit's", AGAIN) from None
     arrays = {}
     for name, entry in header.items():
         if entry["dtype"] not in DTYPES:
-            raise CorpusError(f"{path}: {name} holds {entry['dtype']}, not whole numbers")
+            raise CorpusError(f"{path}: {name} holds {entry['dtype']}, not whole numbers", AGAIN)
         start, stop = entry["data_offsets"]
         arrays[name] = data[start:stop].view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
     return arrays, facts

@@ -9,15 +9,19 @@ masked in the same way by whoever asks, and in another way in each epoch; or, wi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from bertkit.corpus.sampling.keyed import below, bits, key, uniform
-from bertkit.corpus.sampling.samples import Sample
+from bertkit.corpus.keyed import below, bits, key, uniform
+from bertkit.corpus.samples import Sample
 from bertkit.corpus.shards import Array
 from bertkit.errors import UsageError, nearest, shortened
+
+if TYPE_CHECKING:
+    from bertkit.text.tokenizer import Tokenizer
 
 UNITS = ("token", "word", "span", "ngram")
 
@@ -52,7 +56,10 @@ class Masking:
                 "Both are shares, at most 1 together.",
             )
         if min(self.longest_span, self.longest_ngram) < 1 or not 0 < self.span_end <= 1:
-            raise UsageError(f"spans of up to {self.longest_span} words that end with {self.span_end}")
+            raise UsageError(
+                f"spans of up to {self.longest_span} words that end with {self.span_end}",
+                "They have 1 word or more, and end after each with a probability above 0.",
+            )
         if self.copies < 0:
             raise UsageError(f"{self.copies} copies of the masks", "Give 1 or more, or 0 for new ones in each epoch.")
 
@@ -79,12 +86,27 @@ def shares_of(text: str) -> dict[str, float]:
     return {"masked": shares[0] / 100, "random": shares[1] / 100}
 
 
+def differences(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What was chosen of masking, by the names of the command's options.
+
+    >>> differences({"mask": "word", "mask_shares": "100/0/0", "batch": 8})
+    {'unit': 'word', 'masked': 1.0, 'random': 0.0}
+    """
+    names = {"mask": "unit", "mask_rate": "rate", "masks": "copies"}
+    found = {field: asked[name] for name, field in names.items() if name in asked}
+    return found | (shares_of(asked["mask_shares"]) if "mask_shares" in asked else {})
+
+
 class Vocabulary(NamedTuple):
     """What masking needs to know of the tokenizer."""
 
     mask_id: int
     ordinary: Array
     """The tokens that may stand in for another: all but the special ones."""
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Self:
+        return cls(tokenizer.mask_id, np.array(tokenizer.ordinary_ids))
 
 
 class Masked(NamedTuple):

@@ -7,40 +7,60 @@ replaced. No gradient passes through the sampling: the generator does not learn 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bertkit.model.electra import Electra
-from bertkit.objectives.mlm import masked_words_with_guesses
-from bertkit.objectives.pretraining import Batch
-from bertkit.objectives.terms import Term
+from bertkit.corpus.keyed import key, uniform
+from bertkit.corpus.samples import Sample
+from bertkit.nn.protocols import HasSpeaker, TellsReplaced
+from bertkit.objectives.objective import Asked, Part, register
+from bertkit.objectives.terms import Term, loss_of, perplexity
+from bertkit.objectives.word_loss import masked_words_with_guesses
+from bertkit.objectives.words import MaskedWords
 
 WEIGHT = 50.0
 """Of the discriminator's loss beside the generator's, which is larger: as published."""
 
 
-def electra_terms(model: Electra, batch: Batch) -> dict[str, Term]:
-    hidden_MD = batch.through(model.generator.encoder, batch.hidden)
-    words, guesses_M = masked_words_with_guesses(model.generator, hidden_MD, batch.labels, draws(batch))
-    ids_T = batch.ids.flatten().index_copy(0, batch.hidden, guesses_M)
-    replaced_T = torch.zeros_like(ids_T).index_copy(0, batch.hidden, (guesses_M != batch.labels).long())
-    x_TD = replace(batch, ids=ids_T.view_as(batch.ids)).through(model.discriminator.encoder)
-    scores_T = model.discriminator.replaced_scores(x_TD).float()
-    if batch.seen is not None:  # filling is nobody's word
-        real = batch.seen.flatten().bool()
-        scores_T, replaced_T = scores_T[real], replaced_T[real]
-    total = F.binary_cross_entropy_with_logits(scores_T, replaced_T.to(scores_T.dtype), reduction="sum")
-    right = ((scores_T.detach() > 0) == replaced_T.bool()).sum()
-    return {"mlm": words, "rtd": Term(total, len(scores_T), right, weight=WEIGHT)}
+@register
+class ReplacedTokens(MaskedWords):
+    name, title, alone = "rtd", "replaced tokens", True
+    needs, best = (HasSpeaker, TellsReplaced), None
+    asks: ClassVar = {"mlm": MaskedWords.title, "rtd": title}
 
+    def ask(self, sample: Sample, draw: int) -> Asked:
+        asked = super().ask(sample, draw)
+        return asked._replace(chances=uniform(key(draw, "guess"), asked.places).astype(np.float32))
 
-def draws(batch: Batch) -> Tensor:
-    """A number between 0 and 1 for each hidden place, a function of the batch alone: the same after a restart, in
-    whichever process, and each time held-out text is looked at."""
-    ids = batch.ids.flatten().cpu()
-    seed = int((ids * torch.arange(1, len(ids) + 1)).sum())
-    generator = torch.Generator().manual_seed(seed)
-    return torch.rand(len(batch.labels), generator=generator).to(batch.labels.device)
+    def terms(self, network: Any, part: Part, x: Tensor | None) -> Iterator[tuple[str, Term]]:  # noqa: ARG002
+        assert part.chances is not None  # noqa: S101 `ask` gives them
+        speaker, chances = network.speaker, part.chances
+        hidden_MD = speaker.reader.read(part, part.places)
+        words, guesses_M = masked_words_with_guesses(speaker, hidden_MD, part.answers, chances)
+        yield "mlm", words
+        ids_T = part.ids.flatten().index_copy(0, part.places, guesses_M)
+        replaced_T = torch.zeros_like(ids_T).index_copy(0, part.places, (guesses_M != part.answers).long())
+        x_TD = network.reader.read(replace(part, ids=ids_T.view_as(part.ids)))
+        scores_T = network.replaced_scores(x_TD).float()
+        if part.seen is not None:  # filling is nobody's word
+            real = part.seen.flatten().bool()
+            scores_T, replaced_T = scores_T[real], replaced_T[real]
+        total = F.binary_cross_entropy_with_logits(scores_T, replaced_T.to(scores_T.dtype), reduction="sum")
+        right = ((scores_T.detach() > 0) == replaced_T.bool()).sum()
+        yield "rtd", Term(total, len(scores_T), right, weight=WEIGHT)
+
+    def counts(self, part: Part) -> dict[str, int]:
+        return {"mlm": len(part.answers), "rtd": part.tokens}
+
+    def figures(self, means: Mapping[str, float]) -> dict[str, float]:
+        return {"perplexity": perplexity(means[loss_of("mlm")])}
+
+    def told(self, means: Mapping[str, float]) -> str:
+        generator, discriminator = (means[loss_of(name)] for name in self.asks)
+        return f"generator's loss {generator:.3f}, discriminator's {discriminator:.3f}"

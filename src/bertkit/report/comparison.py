@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bertkit.files import atomic_file
 from bertkit.report.curves import COLOURS, SERIES, STYLE, save_figure, say, svg_element, time_unit, token_axis
-from bertkit.report.elements import Markup, card, element, table_of, whole_page
+from bertkit.report.elements import Markup, card, element, table_of, table_under, whole_page
 from bertkit.report.fonts import fonts_for, without_glyph_warnings
 from bertkit.report.history import Floats, History
 from bertkit.report.standings import NOT_THERE, cells_of, head_of, remarks, scores_of, standings
@@ -65,11 +65,13 @@ def page(facts: Mapping[str, Any], lines: Mapping[str, Line]) -> bytes:
     sections = [
         element("header", element("h1", facts["name"]), element("span", f"comparison · {about}", class_="quiet")),
         card(
-            "Side by side", _table(head_of(facts), cells_of(facts)), *map(_note, [*remarks(facts), *_failures(facts)])
+            "Side by side",
+            table_under(head_of(facts), cells_of(facts)),
+            *map(_note, [*remarks(facts), *_failures(facts)]),
         ),
         card("Curves and scores", element("div", *panels, class_="curves"), _note(OF_THE_CURVES)),
         *(
-            card(f"{task['name']}: {task['metric'].replace('_', ' ')}", _table(*_details(facts, task)))
+            card(f"{task['name']}: {task['metric'].replace('_', ' ')}", table_under(*_details(facts, task)))
             for task in facts["tasks"]
         ),
         card("How it was made", *(element("p", line) for line in _made(facts))),
@@ -84,12 +86,6 @@ def page(facts: Mapping[str, Any], lines: Mapping[str, Line]) -> bytes:
 
 def _note(line: str) -> Markup:
     return element("p", line, class_="quiet")
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
-    body = [element("tr", element("th", row[0]), *(element("td", cell) for cell in row[1:])) for row in rows]
-    heading = element("thead", element("tr", *(element("th", name) for name in head)))
-    return element("div", element("table", heading, element("tbody", *body), class_="numbers"), class_="wide")
 
 
 def _failures(facts: Mapping[str, Any]) -> list[str]:
@@ -162,11 +158,8 @@ def _lines(facts: Mapping[str, Any], out: Path) -> dict[str, Line]:
             continue
         done.add(row["run"])
         history = History(out / row["run"])
-        keys = [name for name in row["pretraining"]["validation"] if name.endswith("lm_loss")]
-        if not keys:
-            continue
         steps = history.validations["step"]
-        bits = history.validations[keys[0]] / math.log(2) / facts["corpora"][row["corpus"]]["bytes_per_token"]
+        bits = history.losses[1] / math.log(2) / facts["corpora"][row["corpus"]]["bytes_per_token"]
         kept = np.isfinite(bits) & (steps > 0)  # before the first step all know nothing
         lines[row["title"]] = (history.seconds_at(steps[kept]), history.tokens_at(steps[kept]), bits[kept])
     return lines

@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bertkit.files import atomic_file
-from bertkit.objectives.terms import IN_WORDS
-from bertkit.report.fonts import fonts_for, without_glyph_warnings
+from bertkit.objectives.terms import accuracy_of
 from bertkit.report.history import Floats, History
 
 COLOURS = {
@@ -94,77 +94,15 @@ def svg_panels(history: History) -> list[tuple[str, str]]:
     return panels
 
 
-def draw_comparison(
-    runs: Mapping[str, Path | Sequence[tuple[float, float]]], out: Path, *, target: float | None = None
-) -> None:
-    """Validation MLM loss against time, of several runs in one PNG. A run is its folder, or (seconds, loss) pairs.
-
-    With a `target`, a ring marks where each run is first at or below it, and the legend says when.
-    """
-    lines = {name: _validation_line(run) for name, run in runs.items()}
-    longest = max((float(seconds[-1]) for seconds, _ in lines.values() if len(seconds)), default=0.0)
-    unit, scale = time_unit(longest)
-    with mpl.rc_context({**STYLE, "font.family": fonts_for(lines)}), without_glyph_warnings():
-        figure = Figure(figsize=(8, 5), dpi=120, layout="constrained", facecolor="white")
-        axes = figure.subplots()
-        handles, labels = [], []
-        for number, (name, (seconds, loss)) in enumerate(lines.items()):
-            colour = COLOURS[SERIES[number % len(SERIES)]]
-            style = ("-", "--", ":")[number // len(SERIES) % 3]
-            (line,) = axes.plot(seconds / scale, loss, style, color=colour, marker="o", markersize=3.5)
-            handles.append(line)
-            labels.append(name)
-            if target is None:
-                continue
-            reached = np.flatnonzero(loss <= target)[:1]
-            axes.plot(seconds[reached] / scale, loss[reached], "o", markersize=10, fillstyle="none", color=colour)
-            when = f"{seconds[reached[0]] / scale:.3g} {unit} to the target" if len(reached) else "not at the target"
-            labels[-1] += f", {when}"
-        if target is not None:
-            axes.axhline(target, color=COLOURS["ink"], linewidth=1, linestyle=(0, (5, 3)))
-            axes.annotate(
-                f"target {target:g}",
-                (1, target),
-                xycoords=("axes fraction", "data"),
-                xytext=(0, 4),
-                textcoords="offset points",
-                ha="right",
-            )
-        axes.set_title("Validation: loss of masked words")
-        axes.set_xlabel(unit)
-        axes.set_xlim(left=0)
-        if not handles or longest == 0:
-            say(axes, "no validation yet")
-        legend = axes.legend(handles, [str(number) for number in range(len(handles))])
-        for text, label in zip(legend.get_texts(), labels, strict=True):
-            text.set_parse_math(False)  # a name is a name, also with dollars in it
-            text.set_text(label)
-        save_figure(figure, out)
-
-
-def _validation_line(run: Path | Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
-    if isinstance(run, Path):
-        history = History(run)
-        seconds, loss = (
-            history.seconds_at(history.validations["step"]),
-            history.validations[f"{history.about_words}_loss"],
-        )
-    else:
-        pairs = np.array(run, dtype=np.float64).reshape(-1, 2)
-        seconds, loss = pairs[:, 0], pairs[:, 1]
-    finite = np.isfinite(seconds) & np.isfinite(loss)
-    return seconds[finite], loss[finite]
-
-
 def _loss_by_tokens(axes: Axes, history: History) -> None:
-    axes.set_title(f"Loss of {IN_WORDS[history.about_words]}, by tokens")
+    axes.set_title(f"Loss of {history.about}, by tokens")
     _loss(axes, history, history.tokens_at)
     token_axis(axes)
 
 
 def _loss_by_time(axes: Axes, history: History) -> None:
     unit, scale = time_unit(history.seconds)
-    axes.set_title(f"Loss of {IN_WORDS[history.about_words]}, by {unit}")
+    axes.set_title(f"Loss of {history.about}, by {unit}")
     if len(history.times):
         _loss(axes, history, lambda steps: history.seconds_at(steps) / scale)
     else:
@@ -173,8 +111,7 @@ def _loss_by_time(axes: Axes, history: History) -> None:
 
 
 def _loss(axes: Axes, history: History, place: Callable[[Floats], Floats]) -> None:
-    name = f"{history.about_words}_loss"
-    training, validation = history.steps[name], history.validations[name]
+    training, validation = history.losses
     _trend(axes, place(history.steps["step"]), training, "blue", "training")
     _points(axes, place(history.validations["step"]), validation, "orange", "validation")
     marked = any(event["event"] in MARKS for event in history.events)
@@ -185,9 +122,8 @@ def _loss(axes: Axes, history: History, place: Callable[[Floats], Floats]) -> No
 
 def _accuracy(axes: Axes, history: History) -> None:
     axes.set_title("Accuracy")
-    colours = {"mlm": "blue", "clm": "blue", "nsp": "orange", "sop": "orange", "rtd": "green"}
-    for key, colour, name in ((f"{term}_accuracy", colour, IN_WORDS[term]) for term, colour in colours.items()):
-        training, validation = history.steps[key], history.validations[key]
+    for (term, name), colour in zip(history.asks.items(), cycle(("blue", "orange", "green", "purple")), strict=False):
+        training, validation = history.steps[accuracy_of(term)], history.validations[accuracy_of(term)]
         seen = np.isfinite(validation).any()
         label = f"{name}, training" if seen else name
         _trend(axes, history.tokens_at(history.steps["step"]), training, colour, label, faint=bool(seen))
@@ -288,13 +224,7 @@ def _without_spikes(axes: Axes, training: Floats, validation: Floats, *, foot: f
     axes.set_ylim(bottom - foot * height, top + 0.05 * height)
 
 
-def _marks(
-    axes: Axes,
-    history: History,
-    place: Callable[[Floats], Floats],
-    *,
-    named: bool = False,
-) -> None:
+def _marks(axes: Axes, history: History, place: Callable[[Floats], Floats], *, named: bool = False) -> None:
     """Along the foot of a panel, what happened; a stretch that was gone back over is shaded."""
     for row, (event, (marker, colour)) in enumerate(MARKS.items()):
         events = history.events_of(event)

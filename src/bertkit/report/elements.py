@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import resources
 
 
@@ -64,6 +64,22 @@ def _plain(key: str, value: object) -> str:
     if isinstance(value, list):
         return ", ".join(_plain(key, item) for item in value) or "none"
     return "–" if value is None or value == {} else str(value)
+
+
+def table_under(head: Sequence[str], rows: Sequence[Sequence[object]], kind: str = "numbers") -> Markup:
+    """Rows of cells under a head. Where it is too wide for its place it can be moved; its numbers and words stay
+    whole."""
+    if not rows:
+        return Markup()
+    heading = element("thead", element("tr", *(element("th", name) for name in head)))
+    body = [element("tr", element("th", row[0]), *(element("td", cell) for cell in row[1:])) for row in rows]
+    return element("div", element("table", heading, element("tbody", *body), class_=kind), class_="wide")
+
+
+def tile(name: str, value: str, note: str = "") -> Markup:
+    """A figure with its name, for the head of a page."""
+    about = element("dd", note, class_="quiet") if note else ""
+    return element("div", element("dt", name), element("dd", value), about)
 
 
 def whole_page(title: str, sections: Iterable[Markup]) -> bytes:

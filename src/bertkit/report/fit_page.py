@@ -7,59 +7,17 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from bertkit.report.elements import Markup, card, element, table_of, whole_page
+from bertkit.report.elements import Markup, card, element, table_of, table_under, tile, whole_page
 from bertkit.report.fit_pictures import CLASSES_DRAWN, CLASSES_SHOWN, draw_confusion, draw_numbers
 from bertkit.report.fonts import can_be_drawn
-from bertkit.tasks.task import Mistake
+from bertkit.tasks.findings import Mistake
+from bertkit.train.findings import FitFacts
 
 PAIRS_SHOWN = 10
 TEXT_SHOWN = 400
-
-
-@dataclass(frozen=True)
-class FitFacts:
-    """All that the page tells."""
-
-    name: str
-    task: str
-    main_metric: str
-    metrics: Mapping[str, float]
-    interval: tuple[float, float]
-    """In which the main metric lies with 95 % confidence."""
-    examples: tuple[int, int]
-    """Learned from, and measured on."""
-    baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    epochs: Sequence[Mapping[str, float]] = ()
-    kept_epoch: int | None = None
-    """After which the model was as it is now."""
-    seeds: Sequence[float] = ()
-    confusion: tuple[Sequence[str], npt.NDArray[np.int64]] | None = None
-    """Classes, and a matrix with a row for each that is right."""
-    numbers: tuple[Sequence[float], Sequence[float]] | None = None
-    """Right, and said, where answers are numbers."""
-    mistakes: Sequence[Mistake] = ()
-    advice: Sequence[str] = ()
-    notes: Sequence[str] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def caution(self) -> str:
-        """How far the score can be trusted; nothing if there was no choice between epochs or seeds."""
-        epochs, seeds = len(self.epochs), len(self.seeds)
-        best = [f"epoch of {epochs}"] * (epochs > 1) + [f"seed of {seeds}"] * (seeds > 1)
-        if not best:
-            return ""
-        return (
-            f"The score is that of the best {' and the best '.join(best)}, chosen on the examples that it is measured"
-            " on: it is somewhat optimistic, and so is its interval. How good the model is, bertkit evaluate tells with"
-            " a file that was never looked at."
-        )
 
 
 def report_files(facts: FitFacts) -> dict[str, bytes]:
@@ -77,10 +35,10 @@ def fit_page(facts: FitFacts, picture: bytes | None = None) -> bytes:
     low, high = facts.interval
     score = facts.metrics[facts.main_metric]
     tiles = [
-        _tile(readable(facts.main_metric), f"{score:.4f}", f"95 % sure: {low:.4f} to {high:.4f}"),
-        *(_tile(readable(k), f"{v:.4f}") for k, v in facts.metrics.items() if k != facts.main_metric),
-        _tile("learned from", f"{facts.examples[0]:,}", "examples"),
-        _tile("measured on", f"{facts.examples[1]:,}", "examples"),
+        tile(readable(facts.main_metric), f"{score:.4f}", f"95 % sure: {low:.4f} to {high:.4f}"),
+        *(tile(readable(k), f"{v:.4f}") for k, v in facts.metrics.items() if k != facts.main_metric),
+        tile("learned from", f"{facts.examples[0]:,}", "examples"),
+        tile("measured on", f"{facts.examples[1]:,}", "examples"),
     ]
     about = element("span", f"{facts.task} · {readable(facts.main_metric)} {score:.4f}", class_="quiet")
     sections = [
@@ -102,41 +60,27 @@ def readable(metric: str) -> str:
     return metric.replace("_", " ")
 
 
-def _tile(name: str, value: str, note: str = "") -> Markup:
-    return element(
-        "div", element("dt", name), element("dd", value), element("dd", note, class_="quiet") if note else ""
-    )
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]], kind: str = "numbers") -> Markup:
-    """Where it is too wide for its place it can be moved; its numbers and words stay whole."""
-    if not rows:
-        return Markup()
-    table = element(
-        "table",
-        element("thead", element("tr", *(element("th", name) for name in head))),
-        element("tbody", *(element("tr", element("th", row[0]), *(element("td", c) for c in row[1:])) for row in rows)),
-        class_=kind,
-    )
-    return element("div", table, class_="wide")
-
-
 def _compared(facts: FitFacts) -> Markup:
-    names = list(facts.metrics)[:6]
-    rows: list[Sequence[object]] = [["this model", *(f"{facts.metrics[name]:.4f}" for name in names)]]
+    """A row for every figure: of a tagger with many types each of them may be below what must be beaten."""
+    if not facts.baselines and len(facts.seeds) == 1:
+        return Markup()
+    sides: dict[str, Mapping[str, str]] = {"this model": _figures(facts.metrics)}
     if len(facts.seeds) > 1:
         mean, deviation = float(np.mean(facts.seeds)), float(np.std(facts.seeds, ddof=1))
-        spread = f"{mean:.4f} ± {deviation:.4f}"
-        rows.append([f"mean of {len(facts.seeds)} seeds", *(spread if n == facts.main_metric else "" for n in names)])
-    for title, its in facts.baselines.items():
-        rows.append([title, *(f"{its[name]:.4f}" if name in its else "" for name in names)])
-    return _table(["", *map(readable, names)], rows) if len(rows) > 1 else Markup()
+        sides[f"mean of {len(facts.seeds)} seeds"] = {facts.main_metric: f"{mean:.4f} ± {deviation:.4f}"}
+    sides |= {title: _figures(its) for title, its in facts.baselines.items()}
+    rows = [[readable(name), *(its.get(name, "") for its in sides.values())] for name in facts.metrics]
+    return table_under(["", *sides], rows)
+
+
+def _figures(metrics: Mapping[str, float]) -> dict[str, str]:
+    return {name: f"{value:.4f}" for name, value in metrics.items()}
 
 
 def _epochs(epochs: Sequence[Mapping[str, float]], kept: int | None) -> Markup:
     if not epochs:
         return Markup()
-    names = [name for name in epochs[-1] if name != "epoch"][:7]
+    names = [name for name in epochs[-1] if name != "epoch"]
     rows = [
         [
             f"{epoch['epoch']:.0f}{' (kept)' * (epoch['epoch'] == kept)}",
@@ -144,7 +88,7 @@ def _epochs(epochs: Sequence[Mapping[str, float]], kept: int | None) -> Markup:
         ]
         for epoch in epochs
     ]
-    return _table(["epoch", *map(readable, names)], rows)
+    return table_under(["epoch", *map(readable, names)], rows)
 
 
 def _confusion(facts: FitFacts) -> Markup:
@@ -191,7 +135,7 @@ def _most_confused(facts: FitFacts) -> Markup:
         if count := int(wrong[right, said]):
             share = f"{count / matrix[right].sum():.0%}"
             rows.append([element("bdi", classes[right]), element("bdi", classes[said]), f"{count:,}", share])
-    return _table(["right", "taken for", "times", "of its examples"], rows)
+    return table_under(["right", "taken for", "times", "of its examples"], rows)
 
 
 def _numbered(facts: FitFacts) -> Markup:
@@ -200,7 +144,7 @@ def _numbered(facts: FitFacts) -> Markup:
         return Markup()
     words = "No font here has all signs of the labels: in confusion.png they are numbers."
     rows = [[str(number), element("bdi", name)] for number, name in enumerate(facts.confusion[0], 1)]
-    return Markup(element("p", words) + _table(["in the picture", "label"], rows))
+    return Markup(element("p", words) + table_under(["in the picture", "label"], rows))
 
 
 def _mistakes(mistakes: Sequence[Mistake]) -> list[Markup]:
@@ -210,4 +154,4 @@ def _mistakes(mistakes: Sequence[Mistake]) -> list[Markup]:
         text = each.text if len(each.text) <= TEXT_SHOWN else each.text[:TEXT_SHOWN] + " …"
         how_sure = [f"{each.sure:.0%}" if each.sure is not None else ""] * sure
         rows.append([*(element("bdi", part) for part in (text, each.right, each.said)), *how_sure, each.place])
-    return [_table(["", "right", "said", *["sure"] * sure, "where"], rows, "mistakes")] if rows else []
+    return [table_under(["", "right", "said", *["sure"] * sure, "where"], rows, "mistakes")] if rows else []

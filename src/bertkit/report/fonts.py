@@ -16,26 +16,10 @@ USUAL = "DejaVu Sans"
 OTHERS = (
     *(f"Noto Sans CJK {region}" for region in ("SC", "TC", "HK", "JP", "KR")),
     *(f"Source Han Sans {region}" for region in ("SC", "CN", "TC", "TW")),
-    "WenQuanYi Zen Hei",
-    "WenQuanYi Micro Hei",
-    "PingFang SC",
-    "PingFang HK",
-    "Hiragino Sans GB",
-    "Heiti SC",
-    "Heiti TC",
-    "STHeiti",
-    "Microsoft YaHei",
-    "Microsoft JhengHei",
-    "SimHei",
-    "SimSun",
-    "Noto Serif CJK SC",
-    "Droid Sans Fallback",
-    "Arial Unicode MS",
-    "Noto Sans",
-    *(
-        f"Noto Sans {script}"
-        for script in ("Devanagari", "Thai", "Bengali", "Tamil", "Georgian", "Ethiopic", "Symbols")
-    ),
+    *"WenQuanYi Zen Hei, WenQuanYi Micro Hei, PingFang SC, PingFang HK, Hiragino Sans GB, Heiti SC".split(", "),
+    *"Heiti TC, STHeiti, Microsoft YaHei, Microsoft JhengHei, SimHei, SimSun, Noto Serif CJK SC".split(", "),
+    *("Droid Sans Fallback", "Arial Unicode MS", "Noto Sans"),
+    *(f"Noto Sans {script}" for script in "Devanagari Thai Bengali Tamil Georgian Ethiopic Symbols".split()),
 )
 """Of Linux, macOS and Windows; those of good shape first."""
 

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertkit.training.journal import read_log, read_times
+from bertkit.files import read_json
+from bertkit.objectives.terms import loss_of, titles_of
+from bertkit.train.journal import read_log, read_times
+from bertkit.train.run_facts import RUN
 
 Floats = NDArray[np.float64]
 
@@ -40,6 +43,7 @@ class History:
     """What a run wrote down, with a place on the axes for every step."""
 
     def __init__(self, run: Path) -> None:
+        self.asks = titles_of(read_json(run / RUN).get("objectives", ())) if (run / RUN).exists() else {}
         log, times = read_log(run, most=MOST_RECORDS), read_times(run, most=MOST_RECORDS)
         self.steps = Records([record for record in log if record.get("kind") == "step"])
         self.validations = Records([record for record in log if record.get("kind") == "validation"])
@@ -53,10 +57,19 @@ class History:
         self.guesses = [record for record in log if record.get("kind") == "guesses"]
 
     @property
-    def about_words(self) -> str:
-        """The term of the loss that is about words: masked ones, or the next."""
-        asked = (*self.steps.records[-1:], *self.validations.records[-1:])
-        return "clm" if any("clm_loss" in record for record in asked) else "mlm"
+    def looked_at(self) -> str:
+        """The term whose loss is drawn: the first."""
+        return next(iter(self.asks), "")
+
+    @property
+    def about(self) -> str:
+        """What it asks for."""
+        return self.asks.get(self.looked_at, "the model")
+
+    @property
+    def losses(self) -> tuple[Floats, Floats]:
+        """Of that term, in training and on held-out text."""
+        return self.steps[loss_of(self.looked_at)], self.validations[loss_of(self.looked_at)]
 
     @property
     def seconds(self) -> float:

@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from bertkit.files import atomic_file, read_json
-from bertkit.objectives.terms import IN_WORDS
+from bertkit.errors import InputError
+from bertkit.files import AGAIN, atomic_file, read_json
+from bertkit.objectives.terms import accuracy_of
 from bertkit.report.curves import draw_curves, short_count, svg_panels
-from bertkit.report.elements import Markup, card, element, table_of, whole_page
+from bertkit.report.elements import Markup, card, element, table_of, tile, whole_page
 from bertkit.report.history import Floats, History
+from bertkit.train.journal import duration
 
 STEPS_SHOWN, SENTENCES_SHOWN, EVENTS_SHOWN = 5, 12, 60
 
@@ -37,6 +39,13 @@ MASK = re.compile(r"\[MASK\]|<mask>")
 
 def write_report(run: Path) -> None:
     """Write RUN/report.html, and RUN/curves.png beside it, from what is in the folder now."""
+    try:
+        _write_report(run)
+    except (LookupError, TypeError, ValueError, AttributeError) as problem:  # of a record that is none of ours
+        raise InputError(f"log.jsonl or times.jsonl of {run} is damaged: {problem!r}", AGAIN) from problem
+
+
+def _write_report(run: Path) -> None:
     facts, history = read_json(run / "run.json"), History(run)
     draw_curves(history, run / "curves.png")
     name = run.resolve().name
@@ -74,37 +83,29 @@ def _header(name: str, facts: Mapping[str, Any], history: History) -> Markup:
 def _figures(history: History) -> Markup:
     """The headline figures; what a run has not got is left out."""
     steps, validations, times = history.steps, history.validations, history.times
-    loss, speed, share = validations[f"{history.about_words}_loss"], times["tokens_per_second"], times["share_of_peak"]
+    (_, loss), speed, share = history.losses, times["tokens_per_second"], times["share_of_peak"]
     figures: list[tuple[str, float | None, Callable[[float], str], str]] = [
         ("steps", _last(steps["step"]), "{:,.0f}".format, ""),
         ("tokens seen", _last(steps["tokens"]), short_count, ""),
         ("training time", history.seconds or None, duration, ""),
-        ("validation loss", _last(loss), "{:.3f}".format, _best(history) or IN_WORDS[history.about_words]),
+        ("validation loss", _last(loss), "{:.3f}".format, _best(history) or history.about),
         ("perplexity", _last(validations["perplexity"]), "{:.4g}".format, ""),
-        ("masked words right", _last(validations["mlm_accuracy"]), "{:.1%}".format, ""),
-        ("next words right", _last(validations["clm_accuracy"]), "{:.1%}".format, ""),
-        ("next sentences right", _last(validations["nsp_accuracy"]), "{:.1%}".format, ""),
-        ("sentence order right", _last(validations["sop_accuracy"]), "{:.1%}".format, ""),
-        ("replaced tokens told", _last(validations["rtd_accuracy"]), "{:.1%}".format, ""),
+        *(
+            (f"{title} right", _last(validations[accuracy_of(term)]), "{:.1%}".format, "")
+            for term, title in history.asks.items()
+        ),
         ("tokens per second", _median(speed), "{:,.0f}".format, "median"),
         ("of the machine's peak", _median(share), "{:.0%}".format, "median"),
     ]
     tiles = [
-        element(
-            "div",
-            element("dt", name),
-            element("dd", show(value).replace("%", " %")),
-            element("dd", note, class_="quiet") if note else "",
-        )
-        for name, value, show, note in figures
-        if value is not None
+        tile(name, show(value).replace("%", " %"), note) for name, value, show, note in figures if value is not None
     ]
     return element("dl", *tiles, class_="figures") if tiles else Markup()
 
 
 def _best(history: History) -> str:
     """Said only where the last validation is not the best one."""
-    loss = history.validations[f"{history.about_words}_loss"]
+    _, loss = history.losses
     if not np.isfinite(loss).any() or np.nanargmin(loss) == len(loss) - 1:
         return ""
     at = int(np.nanargmin(loss))
@@ -210,13 +211,3 @@ def _events(events: list[dict[str, Any]]) -> Markup:
 
 def _command(command: object) -> str:
     return shlex.join(map(str, command)) if isinstance(command, list) else str(command or "")
-
-
-def duration(seconds: float) -> str:
-    """95 is 1 min 35 s, 7260 is 2 h 1 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.3g} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600:,} h {whole % 3600 // 60} min"

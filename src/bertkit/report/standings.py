@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bertkit.families import PRESETS, family_of_size
 from bertkit.report.curves import short_count
 
 NOT_THERE = "–"
@@ -139,9 +140,8 @@ def remarks(facts: Mapping[str, Any]) -> list[str]:
         )
     if asked["hours"] is not None:
         said.append(f"All had {60 * asked['hours']:g} minutes, and took as many steps as they could in them.")
-    if any(row["model"].startswith("electra") for row in rows):
-        said.append("An ELECTRA's parameters are those of both networks; only its discriminator is fine-tuned.")
-    return said + _about_scores(facts)
+    of_families = (family_of_size(row["model"]).compared for row in rows if row["model"] in PRESETS)
+    return said + list(filter(None, dict.fromkeys(of_families))) + _about_scores(facts)
 
 
 def _about_bits(facts: Mapping[str, Any]) -> list[str]:

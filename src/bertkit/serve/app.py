@@ -94,6 +94,7 @@ def build(settings: Settings) -> FastAPI:
     app.state.activity, app.state.metrics, app.state.models = activity, figures, models
     app.include_router(health)
     app.include_router(routes.router)
+    app.include_router(routes.predict_router())
     app.include_router(compatible.router)
     _add_handlers(app)
     for path, file in PAGE.items():
@@ -182,7 +183,11 @@ def _stop_gently(activity: Activity) -> None:
 def from_environment() -> FastAPI:
     """For worker processes."""
     set_up_log()
-    return build(Settings.from_json(os.environ[SETTINGS]))
+    try:
+        return build(Settings.from_json(os.environ[SETTINGS]))
+    except BertkitError as problem:
+        log.error("bertkit: %s", problem)
+        sys.exit(STARTUP_FAILURE)
 
 
 def set_up_log() -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from fastapi import APIRouter, Request
 
-from bertkit.inference.embedding import Floats, Plan
-from bertkit.inference.predictor import TaskPredictor
+from bertkit.infer.embedding import Floats, Plan
+from bertkit.infer.predictor import TaskPredictor
 from bertkit.serve import schemas
 from bertkit.serve.json_body import JsonRoute
 from bertkit.serve.operations import Embed, Operation, Piece, Predict

@@ -3,7 +3,7 @@ than can be checked in a moment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from fastapi import Request, Response
@@ -29,17 +29,14 @@ class _JsonRequest(Request):
 
 def has_more_values(found: Any, most: int) -> bool:
     """Counted no further than that."""
-    left, waiting = most, [found]
-    while waiting:
-        inner = waiting.pop()
-        left -= len(inner) if isinstance(inner, list | dict) else 0
-        if left < 0:
-            return True
-        if isinstance(inner, list | dict):
-            waiting += (
-                each for each in (inner.values() if isinstance(inner, dict) else inner) if isinstance(each, list | dict)
-            )
-    return False
+    left = most
+    waiting: list[Iterable[Any]] = [[found]]
+    while waiting and left >= 0:
+        for inner in waiting.pop():
+            if isinstance(inner, list | dict):
+                left -= len(inner)
+                waiting.append(inner.values() if isinstance(inner, dict) else inner)
+    return left < 0
 
 
 class JsonRoute(APIRoute):

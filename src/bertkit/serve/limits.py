@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 import hmac
 import logging
+import re
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
-from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -42,6 +42,8 @@ EXPOSED = {"access-control-expose-headers": "retry-after"}
 """What pages of other servers may read of an answer besides its body."""
 
 AT_ONCE = 2
+HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d*)?")
+"""And nothing else: no user before an @, no path, no spaces."""
 """Requests that are looked into in one turn of the event loop."""
 
 
@@ -138,10 +140,10 @@ class Guard:
         help sending that name. Addresses are nobody's name."""
         if len(given) != 1:
             raise RefusalError(400, "no_host", "A request must say which host it is for, once.")
-        try:
-            name = urlsplit(f"//{given[0].decode('ascii')}").hostname or ""
-        except ValueError:
-            raise RefusalError(400, "no_host", "The host that the request is for cannot be read.") from None
+        found = HOST.fullmatch(given[0].decode("latin-1").lower())
+        if found is None:
+            raise RefusalError(400, "no_host", "The host that the request is for cannot be read.")
+        name = found[1] or found[2]
         if name not in self.names and not is_address(name):
             raise RefusalError(
                 421, "unknown_host", "This server does not go by that name; --allow-host lets it be called so."
@@ -220,7 +222,8 @@ class Guard:
                 if not answer.status:
                     seconds = self.limits.request_seconds
                     raise RefusalError(504, "too_late", f"There was no answer within {seconds:g} s.")
-                _abort(scope)  # it was begun, and its reader is too slow
+                if "bertkit.abort" in scope.get("extensions", {}):  # it was begun, and its reader is too slow
+                    scope["extensions"]["bertkit.abort"]["call"]()  # which protocol.py leaves there
                 raise _ClientGoneError
             if not work.cancelled() and (problem := work.exception()) is not None:
                 _log_without_texts(scope, problem)
@@ -236,10 +239,7 @@ def _check_token(given: list[bytes], right_one: bytes) -> None:
     right = hmac.compare_digest(token.strip(), right_one)
     if scheme.lower() != b"bearer" or not right:
         raise RefusalError(
-            401,
-            "wrong_token",
-            "Send the server's token: Authorization: Bearer TOKEN.",
-            {"www-authenticate": "Bearer"},
+            401, "wrong_token", "Send the server's token: Authorization: Bearer TOKEN.", {"www-authenticate": "Bearer"}
         )
 
 
@@ -279,12 +279,6 @@ def _replayed(body: bytes, gone: asyncio.Future[None]) -> Receive:
         return {"type": "http.disconnect"}
 
     return receive
-
-
-def _abort(scope: Scope) -> None:
-    """Give a connection up; protocol.py leaves the way to do it."""
-    if "bertkit.abort" in scope.get("extensions", {}):
-        scope["extensions"]["bertkit.abort"]["call"]()
 
 
 def _log_without_texts(scope: Scope, problem: BaseException) -> None:

@@ -18,15 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from bertkit.errors import BertkitError, nearest, shortened
-from bertkit.inference.predictor import Predictor
-from bertkit.inference.runtime import check_runtime, graph_bytes
-from bertkit.interop.folder import ModelFolder
-from bertkit.interop.hub import find_folder
+from bertkit.hub.fetch import find_folder
+from bertkit.hub.folder import ModelFolder
+from bertkit.infer.predictor import Predictor
+from bertkit.infer.runtime import check_runtime, graph_bytes
 from bertkit.serve.batcher import Batcher
 from bertkit.serve.metrics import Metrics
 from bertkit.serve.refusals import RefusalError, not_ready
-from bertkit.serve.runtime import open_model
-from bertkit.serve.served import Served
+from bertkit.serve.served import Served, open_model
 from bertkit.serve.settings import Settings
 
 log = logging.getLogger("bertkit.serve")
@@ -195,11 +194,17 @@ class Models:
         return served
 
     def _need_of(self, entry: Entry) -> int:
-        """In bytes; an error if that is more than all models may have."""
-        need = _bytes_of(entry, self.settings)
-        if self.settings.memory is not None and need > self.settings.memory:
+        """In bytes, about, before it is loaded; an error if that is more than all models may have."""
+        settings = self.settings
+        folder = ModelFolder(entry.path, ignore_config_keys=settings.ignore_config_keys)
+        # For single requests torch on a CPU has a copy of all weights but those of words.
+        copied = settings.runtime == "torch" and settings.device in ("auto", "cpu")
+        words = folder.config.vocab_size * folder.config.embedding_width
+        weights = 4 * (2 * folder.parameters - words if copied else folder.parameters)
+        need = weights + graph_bytes(settings.runtime, entry.path)
+        if settings.memory is not None and need > settings.memory:
             raise BertkitError(
-                f"{entry.name} needs {need:,} bytes, and --memory allows {self.settings.memory:,} for all models",
+                f"{entry.name} needs {need:,} bytes, and --memory allows {settings.memory:,} for all models",
                 "Allow more, or leave it out.",
             )
         return need
@@ -237,15 +242,6 @@ def _open_and_try(folder: str, settings: Settings) -> Predictor:
     predictor = open_model(folder, settings)
     predictor.encoder.embed("1 2 3", pooling="mean", normalize=False, allow_empty=True)
     return predictor
-
-
-def _bytes_of(entry: Entry, settings: Settings) -> int:
-    """About, before it is loaded. For single requests torch on a CPU has a copy of all weights but those of words."""
-    folder = ModelFolder(entry.path, ignore_config_keys=settings.ignore_config_keys)
-    copied = settings.runtime == "torch" and settings.device in ("auto", "cpu")
-    words = folder.config.vocab_size * folder.config.embedding_width
-    weights = 4 * (2 * folder.parameters - words if copied else folder.parameters)
-    return weights + graph_bytes(settings.runtime, entry.path)
 
 
 def _signature(folder: Path) -> Signature:

@@ -6,18 +6,28 @@ An answer is what goes into JSON; vectors are arrays until the answer is written
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple, Protocol
+import asyncio
+import threading
+import warnings
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from bertkit.errors import InputError
-from bertkit.inference.attention import AttentionMaps
-from bertkit.inference.embedding import Floats, Plan, Sequences, sequences_of, vectors_of
-from bertkit.inference.encoder import TextEncoder
-from bertkit.inference.explain import STEPS, encode_to_explain, explain_encoded, require_classifier
-from bertkit.inference.fill_mask import as_json, check_guesses, guess, questions_of
-from bertkit.inference.layer_choice import LayerChoice
-from bertkit.inference.predictor import TaskPredictor
-from bertkit.inference.vector_files import word_rows
+from bertkit.infer.attention import AttentionMaps
+from bertkit.infer.embedding import Floats, Plan, Sequences, sequences_of, vectors_of
+from bertkit.infer.encoder import TextEncoder
+from bertkit.infer.explain import STEPS, encode_to_explain, explain_encoded, require_classifier
+from bertkit.infer.fill_mask import as_json, check_guesses, guess, questions_of
+from bertkit.infer.generation import Generator, Written, generate, prompt_ids
+from bertkit.infer.layer_choice import LayerChoice
+from bertkit.infer.predictor import TaskPredictor
+from bertkit.infer.sampling import Sampling
+from bertkit.infer.vector_files import word_rows
+from bertkit.serve.refusals import unprocessable
+
+if TYPE_CHECKING:
+    from bertkit.serve.served import Served
+
 
 MOST_NUMBERS = 500_000
 """So many numbers of attention maps, of vectors of words, or of guesses with their probabilities, in one answer:
@@ -53,7 +63,7 @@ class Predict:
 
     def prepare(self, values: Sequence[Any]) -> list[Piece]:
         kind = type(self.scorer.task)
-        examples = [kind.example(value, f"input {number}") for number, value in enumerate(values, 1)]
+        examples = [kind.read(value, f"input {number}") for number, value in enumerate(values, 1)]
         units = self.scorer.task.encode(examples, self.scorer.tokenizer)
         return [
             Piece((example, features), sum(len(each.ids) for each in features))
@@ -70,10 +80,7 @@ class Embed:
 
     def __init__(self, encoder: TextEncoder, plan: Plan) -> None:
         self.encoder, self.plan = encoder, plan
-
-    @property
-    def key(self) -> Hashable:
-        return "embed", self.plan
+        self.key = "embed", plan
 
     def prepare(self, values: Sequence[Any]) -> list[Piece]:
         found = sequences_of(self.encoder, list(values), 0, self.plan)
@@ -93,10 +100,7 @@ class EmbedWords:
 
     def __init__(self, encoder: TextEncoder, layers: str, split: str) -> None:
         self.encoder, self.layers, self.split = encoder, layers, split
-
-    @property
-    def key(self) -> Hashable:
-        return "embed-words", self.layers, self.split
+        self.key = "embed-words", layers, split
 
     def prepare(self, values: Sequence[Any]) -> list[Piece]:
         ids = self.encoder.encode_checked(values, 0, allow_empty=False)
@@ -121,10 +125,7 @@ class FillMask:
     def __init__(self, encoder: TextEncoder, k: int) -> None:
         check_guesses(encoder, k)
         self.encoder, self.k = encoder, k
-
-    @property
-    def key(self) -> Hashable:
-        return "fill-mask", self.k
+        self.key = "fill-mask", k
 
     def prepare(self, values: Sequence[Any]) -> list[Piece]:
         found = [(text, questions_of(self.encoder, text, 0)) for text in values]
@@ -149,6 +150,8 @@ class Attention:
 
     def __init__(self, encoder: TextEncoder, layer: int | None, head: int | None, *, truncate: bool) -> None:
         layers, heads = encoder.config.num_hidden_layers, encoder.config.num_attention_heads
+        if not heads:
+            raise unprocessable(f"{encoder.name} has no attention.")
         for name, chosen, count in (("layer", layer, layers), ("head", head, heads)):
             if chosen is not None and not 0 <= chosen < count:
                 raise InputError(f"there is no {name} {chosen}", f"They are counted from 0 to {count - 1}.")
@@ -177,11 +180,7 @@ class Attention:
     def _shown(self, maps: AttentionMaps) -> dict[str, Any]:
         chosen = maps.maps[self.layers.start : self.layers.stop, self.heads.start : self.heads.stop]
         return {
-            "tokens": maps.tokens,
-            "surfaces": maps.surfaces,
-            "gaps": maps.gaps,
-            "words": maps.words,
-            "segments": maps.segments,
+            **maps.about_tokens(),
             "tokens_in_text": maps.tokens_in_text,
             "layers": list(self.layers),
             "heads": list(self.heads),
@@ -194,7 +193,7 @@ class Explain:
 
     def __init__(self, predictor: TaskPredictor, label: str | None) -> None:
         self.scorer, self.label = predictor.scorer, label
-        self.task = require_classifier(self.scorer, label)
+        self.head = require_classifier(self.scorer, label)
         self.key = object()  # each is computed by itself
 
     def prepare(self, values: Sequence[Any]) -> list[Piece]:
@@ -204,6 +203,80 @@ class Explain:
     def compute(self, pieces: Sequence[Piece]) -> list[Any]:
         asked = (piece.content for piece in pieces)
         return [
-            explain_encoded(self.scorer, self.task, encoded, (text, pair or ""), self.label).as_json()
+            explain_encoded(self.scorer, self.head, encoded, (text, pair or ""), self.label).as_json()
             for (text, pair), encoded in asked
         ]
+
+
+class Listener:
+    """A client that waits for a text, and may hear its pieces as they come."""
+
+    def __init__(self, hear: Callable[[dict[str, Any]], None] | None = None) -> None:
+        self.hear = hear
+        self.begun = False
+        """It has heard something."""
+        self.gone = threading.Event()
+
+
+class Write:
+    """What `bertkit generate` writes after each prompt. Prompts with the same settings are gone on from together."""
+
+    def __init__(self, generator: Generator, sampling: Sampling, listener: Listener) -> None:
+        self.encoder, self.sampling, self.listener = generator.encoder, sampling, listener
+        self.key = "generate", sampling
+
+    def prepare(self, values: Sequence[Any]) -> list[Piece]:
+        new = self.sampling.max_new_tokens * max(self.sampling.samples, self.sampling.beams)
+        ids = prompt_ids(self.encoder, values)
+        return [Piece((prompt, self.listener), len(its) + new) for prompt, its in zip(values, ids, strict=True)]
+
+    def compute(self, pieces: Sequence[Piece]) -> list[Any]:
+        prompts: list[str] = [piece.content[0] for piece in pieces]
+        listeners: list[Listener] = [piece.content[1] for piece in pieces]
+        texts: list[list[dict[str, Any]]] = [[] for _ in pieces]
+        if any(each.begun for each in listeners):  # what went wrong in a batch is tried again one by one
+            raise RuntimeError("a text broke off, and its beginning shall not be told twice")
+
+        def nobody_waits() -> bool:
+            return all(each.gone.is_set() for each in listeners)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the model became full is in the answer
+            for found in generate(self.encoder, prompts, self.sampling, nobody_waits):
+                listener = listeners[found.prompt]
+                if listener.hear is not None:
+                    listener.begun = True
+                    listener.hear({"text": found.text, **({} if found.whole is None else _ending(found.whole))})
+                if found.whole is not None:
+                    texts[found.prompt].append({"text": found.whole.text, **_ending(found.whole)})
+        return [{"prompt": prompt, "texts": its} for prompt, its in zip(prompts, texts, strict=True)]
+
+
+def _ending(whole: Written) -> dict[str, Any]:
+    return {"ended": whole.ended, "tokens": len(whole.ids)}
+
+
+def writing(served: Served, sampling: Sampling, listener: Listener) -> Write:
+    if not isinstance(served.predictor, Generator):
+        raise unprocessable(f"{served.name} cannot write: it is for {served.predictor.task}.")
+    return Write(served.predictor, sampling, listener)
+
+
+async def as_it_comes(served: Served, prompt: str, sampling: Sampling) -> AsyncGenerator[dict[str, Any]]:
+    """Pieces of the text; the last one says how it ended."""
+    loop = asyncio.get_running_loop()
+    heard: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+
+    def hear(piece: dict[str, Any]) -> None:
+        loop.call_soon_threadsafe(heard.put_nowait, piece)
+
+    listener = Listener(hear)
+    work = asyncio.ensure_future(served.answer(writing(served, sampling, listener), [prompt]))
+    work.add_done_callback(lambda _: heard.put_nowait(None))
+    try:
+        while (piece := await heard.get()) is not None:
+            yield piece
+        await work  # what went wrong, if something did
+    finally:
+        listener.gone.set()
+        work.cancel()

@@ -65,7 +65,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._header_count > self.limits.headers or self._header_sum > self.limits.header_bytes:
             self._refusal = self._headers_too_large()
             raise ValueError("headers")  # which ends the parsing, and send_400_response tells the reason
-        super().on_header(name, value)
+        if self._in_headers:  # behind a body come trailers, which uvicorn would put among the headers
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_headers = False

@@ -5,23 +5,33 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from bertkit.inference.embedding import EmbedSettings, Floats, Plan
-from bertkit.inference.layer_choice import LayerChoice
-from bertkit.inference.predictor import TaskPredictor
-from bertkit.inference.sampling import Sampling
+from bertkit.infer.embedding import EmbedSettings, Floats, Plan
+from bertkit.infer.layer_choice import LayerChoice
+from bertkit.infer.predictor import TaskPredictor
+from bertkit.infer.sampling import Sampling
 from bertkit.serve import schemas
-from bertkit.serve.facts import facts_of
 from bertkit.serve.json_body import JsonRoute
-from bertkit.serve.operations import Attention, Embed, EmbedWords, Explain, FillMask, Operation, Predict
+from bertkit.serve.operations import (
+    Attention,
+    Embed,
+    EmbedWords,
+    Explain,
+    FillMask,
+    Listener,
+    Operation,
+    Predict,
+    as_it_comes,
+    writing,
+)
 from bertkit.serve.refusals import RefusalError, unprocessable
-from bertkit.serve.writing import Listener, as_it_comes, writing
+from bertkit.serve.served import facts_of
 
 if TYPE_CHECKING:
     from bertkit.serve.models import Models
@@ -107,17 +117,17 @@ def _characters(item: Any) -> int:
     return sum(map(_characters, item)) + len(item) if isinstance(item, list | tuple) else 0
 
 
-def written(name: str) -> Callable[[Sequence[Any], int], bytes]:
-    head = f'{{"model": {json.dumps(name)}, "answers": ['.encode()
-
-    def write(answers: Sequence[Any], _: int) -> bytes:
-        return head + b", ".join(map(as_bytes, answers)) + b"]}"
-
-    return write
-
-
 def as_bytes(answer: Any) -> bytes:
     return json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def written(name: str, shown: Callable[[Any], bytes] = as_bytes) -> Callable[[Iterable[Any], int], bytes]:
+    head = f'{{"model": {json.dumps(name)}, "answers": ['.encode()
+
+    def write(answers: Iterable[Any], _: int) -> bytes:
+        return head + b", ".join(map(shown, answers)) + b"]}"
+
+    return write
 
 
 def vector_bytes(vector: Floats) -> bytes:
@@ -139,9 +149,17 @@ async def one_model(request: Request, name: str) -> Any:
     return facts_of(models.entry(name), models)
 
 
-@router.post("/models/{name}/predict", response_model=schemas.Answers, summary="What a fine-tuned model says of inputs")
-async def predict(request: Request, name: str, asked: schemas.PredictRequest) -> Any:
-    return await answers_of(request, name, predicting, asked.items(), written(name))
+def predict_router() -> APIRouter:
+    """The route for what tasks are asked, with the parts of all tasks that there are now."""
+    its = APIRouter(prefix="/v1", responses=PROBLEMS, route_class=JsonRoute)
+
+    async def predict(request: Request, name: str, asked: Any) -> Any:
+        return await answers_of(request, name, predicting, asked.items(), written(name))
+
+    predict.__annotations__["asked"] = schemas.predict_request()
+    summary = "What a fine-tuned model says of inputs"
+    its.post("/models/{name}/predict", response_model=schemas.Answers, summary=summary)(predict)
+    return its
 
 
 def predicting(served: Served) -> Operation:
@@ -211,16 +229,12 @@ async def embed(request: Request, name: str, asked: schemas.EmbedRequest) -> Any
             )
         return await answers_of(request, name, lambda served: _words(served, asked), asked.items(), written(name))
     texts = asked.items()
-    head = f'{{"model": {json.dumps(name)}, "answers": ['.encode()
+    write = written(name, lambda each: b'{"text": %b, "vector": %b}' % (as_bytes(each[0]), vector_bytes(each[1])))
 
-    def write(vectors: Sequence[Floats], _: int) -> bytes:
-        rows = (
-            b'{"text": ' + as_bytes(text) + b', "vector": ' + vector_bytes(vector) + b"}"
-            for text, vector in zip(texts, vectors, strict=True)
-        )
-        return head + b", ".join(rows) + b"]}"
+    def write_each(vectors: Sequence[Floats], tokens: int) -> bytes:
+        return write(zip(texts, vectors, strict=True), tokens)
 
-    return await answers_of(request, name, lambda served: embedding(served, asked), texts, write)
+    return await answers_of(request, name, lambda served: embedding(served, asked), texts, write_each)
 
 
 def _words(served: Served, asked: schemas.EmbedRequest) -> Operation:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, create_model, model_validator
 
-from bertkit.inference.sampling import Sampling
+from bertkit.infer.sampling import Sampling
+from bertkit.tasks import all_tasks_but
 
 Text = Annotated[StrictStr, Field(pattern=r"^[^\x00]*$")]
 Texts = Annotated[list[Text], Field(fail_fast=True)]
@@ -19,35 +20,42 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Fields(_Strict):
-    """An input with names: the ones that the model's task reads."""
-
-    text: Text | None = Field(None, description="classify, regress, embed, tag")
-    pair: Text | None = Field(None, description="classify, regress, embed: the second text")
-    words: Texts | None = Field(None, description="tag: the words, where they are known")
-    question: Text | None = Field(None, description="qa")
-    context: Text | None = Field(None, description="qa: the passage")
-    premise: Text | None = Field(None, description="choice: the beginning")
-    endings: Texts | None = Field(None, description="choice: what it may go on with")
-
+class _Fields(_Strict):
     def given(self) -> dict[str, Any]:
         return self.model_dump(exclude_none=True)
 
 
-Item = Text | Annotated[list[Text | Texts], Field(fail_fast=True)] | Fields
-"""A text; two texts, the words to tag, or a beginning and its endings, in a list; or an object."""
+class _Predict(_Strict):
+    def items(self) -> list[Any]:
+        inputs: Any = self.inputs  # type: ignore[attr-defined]
+        given = inputs if isinstance(inputs, list) else [inputs]
+        return [each.given() if isinstance(each, _Fields) else each for each in given]
 
 
-class PredictRequest(_Strict):
-    inputs: Text | Fields | Annotated[list[Item], Field(fail_fast=True)] = Field(
+def predict_request() -> type[_Predict]:
+    """What tasks can be asked: an input with names has those of the parts of all tasks that there are. A list is two
+    texts, the words to tag, or a beginning and its endings."""
+    owners: dict[str, list[str]] = {}
+    fields: dict[str, Any] = {}
+    for kind in all_tasks_but():
+        for part in kind.parts:
+            if part.learned:
+                continue
+            owners.setdefault(part.name, []).append(kind.name)
+            told = ", ".join(owners[part.name]) + (f": {part.about}" if part.about else "")
+            shape: Any = Texts if part.several else Text
+            if part.name in fields and fields[part.name][0] != shape | None:
+                shape = Text | Texts
+            fields[part.name] = (shape | None, Field(None, description=told))
+    named = create_model("Fields", __base__=_Fields, __doc__="An input with names: those of its task.", **fields)
+    item: Any = Text | Annotated[list[Text | Texts], Field(fail_fast=True)] | named
+    inputs = Field(
         description="One input, a text or an object; or a list of them, in which a list stands for one input too: "
         "two texts, words to tag, or a beginning and a list of endings.",
         examples=["good value", ["good value", "fell apart"], {"question": "Who came?", "context": "Ann came."}],
     )
-
-    def items(self) -> list[Any]:
-        given = self.inputs if isinstance(self.inputs, list) else [self.inputs]
-        return [each.given() if isinstance(each, Fields) else each for each in given]
+    shapes: Any = Text | named | Annotated[list[item], Field(fail_fast=True)]
+    return create_model("PredictRequest", __base__=_Predict, inputs=(shapes, inputs))
 
 
 class _Texts(_Strict):
@@ -181,6 +189,13 @@ class Answers(BaseModel):
     answers: list[dict[str, Any]] = Field(description="One for each input: what the command writes of it.")
 
 
+class PartFacts(BaseModel):
+    name: str
+    needed: bool
+    several: bool
+    instead: str = Field(description="Of which other part it is another way to give it.")
+
+
 class ModelFacts(BaseModel):
     id: str
     object: Literal["model"]
@@ -190,6 +205,7 @@ class ModelFacts(BaseModel):
     state: Literal["ready", "loading", "not loaded"]
     default: bool
     operations: list[str]
+    parts: list[PartFacts] | None = Field(description="Of an input, where it is fine-tuned for a task.")
     labels: list[str] | None
     max_length: int | None
     mask: str | None

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
 import sys
 import tempfile
+import time
 from typing import Any
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
 from bertkit.device import usable_threads
 from bertkit.errors import BertkitError, UsageError
 from bertkit.serve.app import SETTINGS, build, log, set_up_log
 from bertkit.serve.protocol import LimitedProtocol
 from bertkit.serve.settings import Settings
+
+AGAIN_SECONDS = 5.0
 
 
 def serve(settings: Settings) -> None:
@@ -49,10 +54,45 @@ def _serve_with_workers(settings: Settings, listener: socket.socket) -> None:
         os.environ[SETTINGS] = settings.to_json()
         os.environ["BERTKIT_THREADS"] = str(threads)
         config = _config("bertkit.serve.app:from_environment", settings, workers=settings.workers, factory=True)
-        supervisor = Multiprocess(config, [listener])
-        supervisor.run()
-    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+        workers = _Workers(config, [listener])
+        workers.run()
+    if workers.failed:
         raise BertkitError("a worker process could not begin", "What it said before tells why.")
+
+
+class _Workers(Multiprocess):
+    """One that dies is replaced. Where who replaces it cannot begin, since its folder has become bad, the others go on,
+    and it is tried again."""
+
+    failed = False
+
+    def init_processes(self) -> None:
+        super().init_processes()
+        self._first = tuple(self.processes)
+        self._again: dict[Process, float] = {}
+        """When those that could not begin are tried again."""
+
+    def keep_subprocess_alive(self) -> None:
+        for number, process in enumerate(self.processes):
+            gone = process in self._again
+            if self.should_exit.is_set() or (not gone and process.is_alive(self.config.timeout_worker_healthcheck)):
+                continue
+            if not gone:
+                process.kill()  # it may only hang
+                process.join()
+            could_begin = process.exitcode != STARTUP_FAILURE
+            if not could_begin and (
+                process in self._first or all(each.exitcode is not None for each in self.processes)
+            ):
+                self.failed = True
+                self.should_exit.set()
+            elif could_begin or time.monotonic() > self._again.get(process, math.inf):
+                self._again.pop(process, None)
+                self.processes[number] = Process(self.config, self.sockets)
+                self.processes[number].start()
+            elif not gone:
+                log.error("a worker could not begin: the others go on, and in %g s it is tried again", AGAIN_SECONDS)
+                self._again[process] = time.monotonic() + AGAIN_SECONDS
 
 
 def _config(app: Any, settings: Settings, **options: Any) -> uvicorn.Config:
@@ -77,7 +117,7 @@ def listening(settings: Settings) -> socket.socket:
     except OSError as problem:
         raise UsageError(
             f"cannot listen on {settings.host} port {settings.port}: {problem.strerror or problem}",
-            "Choose another with --port, or stop what uses it.",
+            "Choose another with `port`, or stop what uses it.",
         ) from None
 
 

@@ -107,14 +107,16 @@ class Settings:
     def __post_init__(self) -> None:
         if not self.models:
             raise UsageError("no model to serve", "Name at least one model folder.")
+        if self.token == "":
+            raise UsageError("the token is empty", "Set BERTKIT_TOKEN or `token` to 8 letters or more, or unset it.")
         if self.token is not None and not _TOKEN.fullmatch(self.token):
             raise UsageError(
                 "the token is too short, or has spaces or characters beyond ASCII", "Use 8 letters or more."
             )
         if self.token is None and not is_loopback(self.host):
             raise UsageError(
-                f"--host {self.host} would let anybody who reaches this machine use it",
-                "Set a token (BERTKIT_TOKEN=..., or --token), or stay on 127.0.0.1.",
+                f"`host={self.host}` would let anybody who reaches this machine use it",
+                "Set a token (BERTKIT_TOKEN=..., or `token`), or stay on 127.0.0.1.",
             )
 
     @property

@@ -7,9 +7,9 @@ those of all other pairs of the batch. If they have scores, cosines must be in t
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,14 +17,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertkit.errors import InputError
-from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.text_pairs import PairExample, pair_of, read_pairs
-from bertkit.tasks.data.texts import TextExample
-from bertkit.tasks.encoding import encode_texts
-from bertkit.tasks.pair_scores import Search, row_cosines, search, search_scores, similarity_scores
-from bertkit.tasks.scores import correlation
-from bertkit.tasks.task import MISTAKES, Features, Mistake, Reading, Task, TaskBatch, Unit
+from bertkit.tables.text_pairs import PairExample, pair_of, read_pairs
+from bertkit.tables.texts import TextExample
+from bertkit.tasks.baselines import cosine_bags
+from bertkit.tasks.data import Begun, Encoded, Features, Given, Head, Measure, Part, Rows, TaskBatch, Ties, Unit
+from bertkit.tasks.findings import MISTAKES, Answers, Findings, Mistake
+from bertkit.tasks.options import EmbedOptions
+from bertkit.tasks.scores import Search, correlation, row_cosines, search, search_scores, similarity_scores, unwarned
+from bertkit.tasks.task import Task
+from bertkit.tasks.texts import encode_texts
 from bertkit.text.tokenizer import Tokenizer
 
 SCALE = 20.0
@@ -41,84 +43,67 @@ class PairAnswer(dict[str, Any]):
 
 @dataclass(frozen=True, kw_only=True)
 class Embed(Task[PairExample]):
-    max_length: int = 512
     scores: tuple[float, float] | None = None
     """The lowest and the highest of the training data, which are taken as 0 and 1; None if there are none."""
     by_score: bool = False
     """Whether what it is measured on has scores: that need not be as in training."""
 
-    name: ClassVar[str] = "embed"
-    architecture: ClassVar[str] = "BertModel"
-    whole_batches: ClassVar[bool] = True
-    has_head: ClassVar[bool] = False
-    answers_untrained: ClassVar[bool] = True
+    name = "embed"
+    parts = (
+        Part.text("text"),
+        Part.text("pair", about="the second text"),
+        Part.number("score", needed=False),
+        Part.text("negative", needed=False, learned=True),
+    )
+    files = staticmethod(read_pairs)
+    options = EmbedOptions
+    whole_batches = True
+    has_head = False
+    answers_untrained = True
 
     @classmethod
-    def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[PairExample]:
-        return read_pairs(path, reading, notes)
-
-    @classmethod
-    def example(cls, value: Any, place: str) -> PairExample:
+    def read(cls, value: Any, place: str) -> PairExample:
         return pair_of(value, place)
 
     @classmethod
-    def for_examples(cls, examples: Sequence[PairExample], **options: Any) -> Self:
+    def begin(cls, examples: Sequence[PairExample], options: EmbedOptions, longest: int) -> Begun:
         found = _scores(examples)
         if not found:
-            return cls(**options)
+            apart = "pairs without scores belong together; all other pairs of a batch are what does not"
+            return Begun(cls(max_length=longest), [apart])
         if examples[0].negative is not None:
             raise InputError(
                 f"{examples[0].place}: there is a score and a text that does not belong to the first",
-                "Learn from one of them: --score none leaves the scores out.",
+                "Learn from one of them: `score_column=none` leaves the scores out.",
             )
         _require_different(found, examples[0].place, "the training data")
-        return cls(scores=(min(found), max(found)), by_score=True, **options)
+        low, high = min(found), max(found)
+        ordered = f"the scores {low:g} to {high:g} are taken as 0 to 1, and their order is learned"
+        return Begun(cls(scores=(low, high), by_score=True, max_length=longest), [ordered])
 
-    def check(self, examples: Sequence[PairExample]) -> None:
+    def meet(self, examples: Sequence[PairExample], *, held_out: bool = False) -> Begun:
         if found := _scores(examples):
             _require_different(found, examples[0].place, "what is measured on")
+        return Begun(replace(self, by_score=examples[0].right is not None), [])
 
-    def measured_on(self, examples: Sequence[PairExample]) -> Self:
-        return replace(self, by_score=examples[0].right is not None)
-
-    def remarks(self, examples: Sequence[PairExample]) -> list[str]:  # noqa: ARG002
-        if self.scores is None:
-            return ["pairs without scores belong together; all other pairs of a batch are what does not"]
-        low, high = self.scores
-        return [f"the scores {low:g} to {high:g} are taken as 0 to 1, and their order is learned"]
-
-    @staticmethod
-    def content(example: PairExample) -> Hashable:
+    def ties(self, example: PairExample) -> Ties:
         """In any order: the cosine is the same."""
-        return frozenset((example.text, example.pair))
-
-    @staticmethod
-    def family(example: PairExample) -> Hashable:
-        return example.text
+        return Ties(frozenset((example.text, example.pair)), family=example.text)
 
     @property
-    def main_metric(self) -> str:
-        return "spearman" if self.by_score else "mean_reciprocal_rank"
-
-    def tallies(self, examples: Sequence[PairExample], answers: Sequence[Mapping[str, Any]]) -> list[tuple[float, ...]]:
-        """For Spearman's correlation the ranks among all of them, which in a resample would be nearly the same."""
-        if not self.by_score:
-            return [(1 / rank, 1.0) for rank in self.searched(examples, answers).ranks.tolist()]
-        from scipy.stats import rankdata
-
-        middle = (len(examples) + 1) / 2
-        right = (rankdata(_scores(examples)) - middle) / len(examples)
-        said = (rankdata([answer["cosine"] for answer in answers]) - middle) / len(examples)
-        return [(1.0, a, b, a * a, b * b, a * b) for a, b in zip(right.tolist(), said.tolist(), strict=True)]
-
-    def from_tallies(self, sums: Sequence[float]) -> float:
-        return correlation(*sums) if self.by_score else sums[0] / sums[1]
+    def head(self) -> Head:
+        return Head(reads="mean", outputs=0, hugging_face="BertModel")
 
     @property
-    def shape(self) -> HeadShape:
-        return HeadShape(reads="mean", outputs=0)
+    def measure(self) -> Measure:
+        if self.by_score:
+            return Measure(main="spearman", sums=_rank_sums, value=lambda sums: correlation(*sums))
+        return Measure(
+            main="mean_reciprocal_rank",
+            sums=lambda examples, answers: ((1 / rank, 1.0) for rank in _searched(examples, answers).ranks.tolist()),
+        )
 
-    def encode(self, examples: Sequence[PairExample], tokenizer: Tokenizer) -> list[Unit]:
+    def encode(self, examples: Sequence[PairExample], tokenizer: Tokenizer, learned: int = 0) -> Encoded:
         """Each text by itself; of one that is too long, the beginning."""
         texts = [
             TextExample(example.place, text)
@@ -131,12 +116,9 @@ class Embed(Task[PairExample]):
         for example in examples:
             roles = (FIRST, SECOND) if example.negative is None else (FIRST, SECOND, NEGATIVE)
             encoded.append([next(found)[0]._replace(about=(role, example.right)) for role in roles])
-        return encoded
+        return Encoded(encoded, self, together=True)
 
-    def units(self, features: Unit) -> list[Unit]:
-        return [features]
-
-    def targets(self, features: Sequence[Features], numbers: Sequence[int], firsts: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+    def targets(self, features: Sequence[Features], numbers: Sequence[int], firsts: Tensor) -> dict[str, Tensor]:
         """`first`, `second`, `negative`: which of the sequences they are, in the order of the pairs. `score`s; or what
         must not count as wrong: `spared` of all seconds and negatives for each first, `spared_back` the other way."""
         order = np.argsort(numbers, kind="stable")
@@ -157,10 +139,9 @@ class Embed(Task[PairExample]):
             "spared_back": _spared(texts[second], texts[first], texts[first]),
         }
 
-    def term(self, model: FineTuned, batch: TaskBatch) -> Term:
-        vectors = model(batch)
-        with torch.autocast(vectors.device.type, enabled=False):
-            vectors = F.normalize(vectors.float(), dim=1)
+    def term(self, given: Given[Tensor], batch: TaskBatch) -> Term:
+        with torch.autocast(given.scores.device.type, enabled=False):
+            vectors = F.normalize(given.scores.float(), dim=1)
             targets = batch.targets
             first, second = vectors[targets["first"]], vectors[targets["second"]]
             if self.scores is not None:
@@ -168,70 +149,52 @@ class Embed(Task[PairExample]):
             candidates = torch.cat([second, vectors[targets["negative"]]])
             return _each_to_its_own(first, second, candidates, targets["spared"], targets["spared_back"])
 
-    def answer(
-        self,
-        example: PairExample,  # noqa: ARG002
-        features: Unit,  # noqa: ARG002
-        scores: Sequence[Tensor],
-        model: FineTuned,  # noqa: ARG002
-    ) -> dict[str, Any]:
-        first, second = (F.normalize(each.double(), dim=0) for each in scores[:2])
-        answer = PairAnswer(cosine=float(first @ second))
-        answer.vectors = first.float(), second.float()
-        return answer
+    def answers(self, examples: Sequence[PairExample], units: Sequence[Unit], given: Rows) -> Iterator[dict[str, Any]]:
+        for scores in given.scores:
+            first, second = (F.normalize(each.double(), dim=0) for each in scores[:2])
+            answer = PairAnswer(cosine=float(first @ second))
+            answer.vectors = first.float(), second.float()
+            yield answer
 
-    def metrics(self, examples: Sequence[PairExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        return self.measured(examples, *_matrices(answers))
+    def metrics(self, examples: Sequence[PairExample], answers: Answers) -> dict[str, float]:
+        return metrics_of(examples, *_matrices(answers))
 
-    @staticmethod
-    def measured(examples: Sequence[PairExample], firsts: Any, seconds: Any) -> dict[str, float]:
-        """The metrics of any vectors, given as the rows of two matrices."""
-        if scores := _scores(examples):
-            return similarity_scores(scores, row_cosines(firsts, seconds))
-        texts, pairs = [example.text for example in examples], [example.pair for example in examples]
-        return search_scores(search(texts, pairs, firsts, seconds).ranks)
+    def findings(
+        self, examples: Sequence[PairExample], answers: Answers, train: Sequence[PairExample] = (), batch: int = 1
+    ) -> Findings:
+        if not train:
+            return Findings()
+        larger = f"A larger batch has more texts to tell the right one from: try --batch {2 * batch}."
+        with unwarned():
+            vectors = cosine_bags(train, examples)
+        return Findings(
+            mistakes=(_out_of_order if self.by_score else _found_late)(examples, answers),
+            try_next=[larger] if self.scores is None and batch < ENOUGH_TO_TELL_FROM else [],
+            baselines={"bag of words": metrics_of(examples, *vectors)} if vectors else {},
+        )
 
-    @staticmethod
-    def searched(examples: Sequence[PairExample], answers: Sequence[Mapping[str, Any]]) -> Search:
-        texts, pairs = [example.text for example in examples], [example.pair for example in examples]
-        return search(texts, pairs, *_matrices(answers))
 
-    def mistakes(self, examples: Sequence[PairExample], answers: Sequence[Mapping[str, Any]]) -> list[Mistake]:
-        return _out_of_order(examples, answers) if self.by_score else self._found_late(examples, answers)
+def metrics_of(examples: Sequence[PairExample], firsts: Any, seconds: Any) -> dict[str, float]:
+    """The metrics of any vectors, given as the rows of two matrices."""
+    if scores := _scores(examples):
+        return similarity_scores(scores, row_cosines(firsts, seconds))
+    texts, pairs = [example.text for example in examples], [example.pair for example in examples]
+    return search_scores(search(texts, pairs, firsts, seconds).ranks)
 
-    def _found_late(self, examples: Sequence[PairExample], answers: Sequence[Mapping[str, Any]]) -> list[Mistake]:
-        """Texts to which many others were nearer than the one that belongs to them."""
-        ranks, nearest = self.searched(examples, answers)
-        worst = [number for number in np.argsort(-ranks, kind="stable")[:MISTAKES].tolist() if ranks[number] > 1]
-        return [
-            Mistake(
-                examples[number].text,
-                examples[number].pair,
-                f"{examples[nearest[number]].pair}  (the right one came as number {ranks[number]:,})",
-                None,
-                examples[number].place,
-            )
-            for number in worst
-        ]
 
-    def advice(
-        self,
-        train: Sequence[PairExample],  # noqa: ARG002
-        dev: Sequence[PairExample],  # noqa: ARG002
-        answers: Sequence[Mapping[str, Any]],  # noqa: ARG002
-        batch: int,
-    ) -> list[str]:
-        if self.scores is not None or batch >= ENOUGH_TO_TELL_FROM:
-            return []
-        return [f"A larger batch has more texts to tell the right one from: try --batch {2 * batch}."]
+def _searched(examples: Sequence[PairExample], answers: Answers) -> Search:
+    texts, pairs = [example.text for example in examples], [example.pair for example in examples]
+    return search(texts, pairs, *_matrices(answers))
 
-    def facts(self) -> dict[str, Any]:
-        return {**asdict(self), "scores": None if self.scores is None else list(self.scores)}
 
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
-        scores = facts["scores"]
-        return cls(**{**facts, "scores": None if scores is None else tuple(scores)})
+def _rank_sums(examples: Sequence[PairExample], answers: Answers) -> list[tuple[float, ...]]:
+    """For Spearman's correlation the ranks among all of them, which in a resample would be nearly the same."""
+    from scipy.stats import rankdata
+
+    middle = (len(examples) + 1) / 2
+    right = (rankdata(_scores(examples)) - middle) / len(examples)
+    said = (rankdata([answer["cosine"] for answer in answers]) - middle) / len(examples)
+    return [(1.0, a, b, a * a, b * b, a * b) for a, b in zip(right.tolist(), said.tolist(), strict=True)]
 
 
 def _spared(texts: Tensor, right: Tensor, candidates: Tensor) -> Tensor:
@@ -267,7 +230,7 @@ def _in_order(cosines: Tensor, scores: Tensor) -> Term:
     return Term(loss * len(cosines), len(cosines), share * len(cosines))
 
 
-def _out_of_order(examples: Sequence[PairExample], answers: Sequence[Mapping[str, Any]]) -> list[Mistake]:
+def _out_of_order(examples: Sequence[PairExample], answers: Answers) -> list[Mistake]:
     """Pairs whose cosine is further up or down among all cosines than their score is among all scores."""
     from scipy.stats import rankdata
 
@@ -280,7 +243,23 @@ def _out_of_order(examples: Sequence[PairExample], answers: Sequence[Mapping[str
     ]
 
 
-def _matrices(answers: Sequence[Mapping[str, Any]]) -> tuple[Any, Any]:
+def _found_late(examples: Sequence[PairExample], answers: Answers) -> list[Mistake]:
+    """Texts to which many others were nearer than the one that belongs to them."""
+    ranks, nearest = _searched(examples, answers)
+    worst = [number for number in np.argsort(-ranks, kind="stable")[:MISTAKES].tolist() if ranks[number] > 1]
+    return [
+        Mistake(
+            examples[number].text,
+            examples[number].pair,
+            f"{examples[nearest[number]].pair}  (the right one came as number {ranks[number]:,})",
+            None,
+            examples[number].place,
+        )
+        for number in worst
+    ]
+
+
+def _matrices(answers: Answers) -> tuple[Any, Any]:
     vectors = [answer.vectors for answer in answers if isinstance(answer, PairAnswer)]
     firsts, seconds = (torch.stack(side).numpy() for side in zip(*vectors, strict=True))
     return firsts, seconds
@@ -295,5 +274,5 @@ def _require_different(scores: Sequence[float], place: str, where: str) -> None:
     if min(scores) == max(scores):
         raise InputError(
             f"{place}: every score in {where} is {scores[0]:g}",
-            "Is that the right column? Name it with --score; if all pairs belong together, --score none.",
+            "Is that the right column? Name it with `score_column`; if all pairs belong together, `score_column=none`.",
         )

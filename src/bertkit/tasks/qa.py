@@ -7,8 +7,8 @@ the passage is kept as characters, so an answer is a part of the passage as it w
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -18,18 +18,22 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bertkit.errors import InputError, UsageError
-from bertkit.model.fine_tuned import FineTuned, HeadShape
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.squad import QaExample, question_of, read_questions
-from bertkit.tasks.encoding import framed, pieces_of
-from bertkit.tasks.qa_passages import Passage, passages_of, tokens_of
+from bertkit.tables.squad import QaExample, question_of, read_questions
+from bertkit.tasks.baselines import of_passages
+from bertkit.tasks.data import Begun, Encoded, Features, Given, Head, Measure, Part, Rows, TaskBatch, Ties, Unit
+from bertkit.tasks.findings import Answers, Findings, Mistake, measured, only_one, worst
+from bertkit.tasks.options import QaOptions
 from bertkit.tasks.qa_scores import best_agreement, best_threshold, qa_scores
-from bertkit.tasks.qa_spans import BEST, best_spans, characters_of
-from bertkit.tasks.task import Features, Mistake, Reading, Task, TaskBatch, Unit
+from bertkit.tasks.qa_spans import BEST, Passage, best_spans, characters_of, passages_of, tokens_of
+from bertkit.tasks.task import Task
+from bertkit.tasks.texts import framed, pieces_of
+from bertkit.text.sentences import windows
 from bertkit.text.tokenizer import Tokenizer
-from bertkit.text.windows import windows
 
 USUAL_LENGTH = 384
+MAY_BE_SILENT = "some questions have no answer in their passage: the model may say so (as with `no_answer=True`)"
+NO_ANSWER = "that there is no answer"
 TOO_LONG = 0.01
 """This share of the answers may be too long to be given: a few very long ones would let all others be too."""
 WORTH_A_WORD = 0.005
@@ -71,11 +75,17 @@ class Qa(Task[QaExample]):
     """Nothing is answered if the score of that is higher than the best answer's by more than this. Training leaves it
     at 0; what would do better on what is measured on, is told."""
 
-    name: ClassVar[str] = "qa"
-    architecture: ClassVar[str] = "BertForQuestionAnswering"
-    usual_length: ClassVar[int] = USUAL_LENGTH
-    head_name: ClassVar[str] = "qa_outputs"
-    may_be_told: ClassVar[tuple[str, ...]] = ("no_answer", "threshold")
+    name = "qa"
+    parts = (
+        Part.text("question"),
+        Part.text("context", about="the passage"),
+        Part.label("answers", several=True),
+    )
+    files = staticmethod(read_questions)
+    options = QaOptions
+    usual_length = USUAL_LENGTH
+    in_windows = True
+    at_use: ClassVar[Mapping[str, str]] = {"no_answer": "no_answer", "threshold": "threshold"}
 
     def __post_init__(self) -> None:
         if self.max_length < 8 or self.stride < 0 or self.max_question < 1 or self.max_answer < 1:
@@ -86,44 +96,36 @@ class Qa(Task[QaExample]):
             )
         if not math.isfinite(self.threshold):
             raise UsageError(f"a threshold of {self.threshold}", "Give a finite number.")
-
-    def told(self, **said: Any) -> Self:
-        task = super().told(**said)
-        if said.get("threshold") is not None and not task.no_answer:
-            raise UsageError("--threshold with a model that always answers", "Give --no-answer too.")
-        return task
+        if "threshold" in self.said and not self.no_answer:
+            raise UsageError("`threshold` with a model that always answers", "Give `no_answer=True` too.")
 
     @classmethod
-    def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[QaExample]:
-        return read_questions(path, reading, notes)
-
-    @classmethod
-    def example(cls, value: Any, place: str) -> QaExample:
+    def read(cls, value: Any, place: str) -> QaExample:
         """From (question, passage), or {"question": ..., "context": ...}."""
         return question_of(value, place)
 
     @classmethod
-    def for_examples(cls, examples: Sequence[QaExample], **options: Any) -> Self:
+    def begin(cls, examples: Sequence[QaExample], options: QaOptions, longest: int) -> Begun:
         if not any(example.answers for example in examples):
             raise InputError(
                 f"{examples[0].place}: none of the {len(examples):,} questions has an answer",
                 "Training needs some that their passage tells.",
             )
-        return cls(**{"no_answer": any(not example.answers for example in examples), **options})
+        no_answer = any(not example.answers for example in examples)
+        return Begun(cls(max_length=longest, no_answer=no_answer), [MAY_BE_SILENT] * no_answer)
 
-    def check(self, examples: Sequence[QaExample]) -> None:
-        """What cannot be measured is refused when it is read."""
-
-    def measured_on(self, examples: Sequence[QaExample]) -> Self:
+    def meet(self, examples: Sequence[QaExample], *, held_out: bool = False) -> Begun:
         """Where some questions have no answer, saying so is right. Folders of others do not tell whether it is."""
-        return replace(self, no_answer=self.no_answer or any(not example.answers for example in examples))
+        if self.no_answer or "no_answer" in self.said or all(example.answers for example in examples):
+            return Begun(self, [])
+        return Begun(replace(self, no_answer=True), [MAY_BE_SILENT])
 
-    def fitted_to(self, encoded: Sequence[Unit]) -> Self:
+    def _fitted_to(self, encoded: Sequence[Unit]) -> Self:
         lengths = sorted(filter(None, map(_answer_length, encoded)))
         longest = lengths[math.ceil((1 - TOO_LONG) * len(lengths)) - 1] if lengths else 0
         return replace(self, max_answer=max(self.max_answer, longest))
 
-    def out_of_reach(self, examples: Sequence[QaExample], encoded: Sequence[Unit]) -> Iterator[str]:
+    def _out_of_reach(self, examples: Sequence[QaExample], encoded: Sequence[Unit]) -> Iterator[str]:
         lengths = [_answer_length(its) for its in encoded]
         told = [(each, length) for each, length in zip(examples, lengths, strict=True) if each.answers]
         if too_long := [each for each, length in told if length is not None and length > self.max_answer]:
@@ -134,33 +136,21 @@ class Qa(Task[QaExample]):
         if nowhere := [each for each, length in told if length is None]:
             yield (
                 f"{len(nowhere):,} of {len(told):,} answers are whole in no window of {self.max_length} tokens, and"
-                f" cannot be learned or found: give a larger --max-length; the first is in {nowhere[0].place}"
+                f" cannot be learned or found: give a larger `max_length`; the first is in {nowhere[0].place}"
             )
 
-    def remarks(self, examples: Sequence[QaExample]) -> list[str]:  # noqa: ARG002
-        if not self.no_answer:
-            return []
-        return ["some questions have no answer in their passage: the model may say so (as with predict --no-answer)"]
-
-    @staticmethod
-    def content(example: QaExample) -> Hashable:
-        return example.question, example.context
-
-    @staticmethod
-    def family(example: QaExample) -> Hashable:
-        return example.context
+    def ties(self, example: QaExample) -> Ties:
+        return Ties((example.question, example.context), family=example.context)
 
     @property
-    def main_metric(self) -> str:
-        return "f1"
+    def head(self) -> Head:
+        return Head(reads="tokens", outputs=2, hugging_face="BertForQuestionAnswering", matrix="qa_outputs")
 
-    def tally(self, example: QaExample, answer: Mapping[str, Any]) -> tuple[float, ...]:
-        return best_agreement(answer["answer"], [right.text for right in example.answers or ()]).f1, 1.0
+    @property
+    def measure(self) -> Measure:
+        return Measure(main="f1", sums=lambda examples, answers: map(_sums, examples, answers))
 
-    def from_tallies(self, sums: Sequence[float]) -> float:
-        return sums[0] / sums[1]
-
-    def not_measured(self, examples: Sequence[QaExample]) -> str:
+    def _not_measured(self, examples: Sequence[QaExample]) -> str:
         answered = sum(bool(example.answers) for example in examples)
         if not answered:
             return "No question that is measured on has an answer: how well answers are found is not known."
@@ -170,17 +160,15 @@ class Qa(Task[QaExample]):
             )
         return ""
 
-    @property
-    def shape(self) -> HeadShape:
-        return HeadShape(reads="tokens", outputs=2)
-
-    def encode(self, examples: Sequence[QaExample], tokenizer: Tokenizer) -> list[Unit]:
+    def encode(self, examples: Sequence[QaExample], tokenizer: Tokenizer, learned: int = 0) -> Encoded:
         questions = pieces_of([example.question for example in examples], tokenizer)
         passages = passages_of([example.context for example in examples], tokenizer)
-        return [
+        units = [
             self._windows(example, question, passages[example.context], tokenizer)
             for example, question in zip(examples, questions, strict=True)
         ]
+        task = self._fitted_to(units[:learned]) if learned else self
+        return Encoded(units, task, notes=task._out_of_reach(examples, units) if learned else ())
 
     def _windows(self, example: QaExample, question: list[int], passage: Passage, tokenizer: Tokenizer) -> Unit:
         room = self.max_length - tokenizer.frame.size(pair=True)
@@ -205,19 +193,19 @@ class Qa(Task[QaExample]):
         if example.answers is not None:
             raise InputError(
                 f"{example.place}: the question has {len(question)} tokens, and beside a passage {most} fit the model",
-                "Shorten it, or remove it; or give a larger --max-length.",
+                "Shorten it, or remove it; or give a larger `max_length`.",
             )
         head = 3 * most // 4
         return [*question[:head], *question[len(question) - (most - head) :]]
 
-    def targets(self, features: Sequence[Features], numbers: Sequence[int], firsts: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+    def targets(self, features: Sequence[Features], numbers: Sequence[int], firsts: Tensor) -> dict[str, Tensor]:
         return {
             "answers": torch.tensor([each.about.target for each in features]),
             "lengths": torch.tensor([len(each.ids) for each in features]),
         }
 
-    def term(self, model: FineTuned, batch: TaskBatch) -> Term:
-        scores_T2, answers_B2, lengths = model(batch), batch.targets["answers"], batch.targets["lengths"]
+    def term(self, given: Given[Tensor], batch: TaskBatch) -> Term:
+        scores_T2, answers_B2, lengths = given.scores, batch.targets["answers"], batch.targets["lengths"]
         # Windows side by side, each with its own tokens only: softmax goes over a window.
         places_BL = torch.arange(int(lengths.max()), device=lengths.device)[None].expand(len(lengths), -1)
         inside_BL = places_BL < lengths[:, None]
@@ -227,13 +215,10 @@ class Qa(Task[QaExample]):
         right = (scores_BL2.argmax(1) == answers_B2).all(1).sum()
         return Term(total, len(lengths), right.detach())
 
-    def answer(
-        self,
-        example: QaExample,
-        features: Unit,
-        scores: Sequence[Tensor],
-        model: FineTuned,  # noqa: ARG002
-    ) -> dict[str, Any]:
+    def answers(self, examples: Sequence[QaExample], units: Sequence[Unit], given: Rows) -> Iterator[dict[str, Any]]:
+        return map(self._answer, examples, units, given.scores)
+
+    def _answer(self, example: QaExample, features: Unit, scores: Sequence[Tensor]) -> dict[str, Any]:
         """Of every window the best pairs of a first and a last token. That there is no answer must be said by every
         window: the score of it is the lowest that a window gives its [CLS]."""
         candidates: dict[tuple[int, int], float] = {}
@@ -263,11 +248,11 @@ class Qa(Task[QaExample]):
             **({"question_cut": cut} if cut else {}),
         }
 
-    def metrics(self, examples: Sequence[QaExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    def metrics(self, examples: Sequence[QaExample], answers: Answers) -> dict[str, float]:
         right = [[answer.text for answer in example.answers or ()] for example in examples]
         return qa_scores(right, [answer["answer"] for answer in answers])
 
-    def in_hindsight(self, examples: Sequence[QaExample], answers: Sequence[Mapping[str, Any]]) -> list[str]:
+    def _in_hindsight(self, examples: Sequence[QaExample], answers: Answers) -> list[str]:
         """Which threshold would have been best, if it is worth a word."""
         if not (self.no_answer and examples):
             return []
@@ -282,35 +267,36 @@ class Qa(Task[QaExample]):
         gained = f1 - self.metrics(examples, answers)["f1"]
         if gained < WORTH_A_WORD:
             return []
-        return [f"with --threshold {threshold:.6g}, for evaluate and predict, F1 would be {f1:.4f} on these questions"]
+        return [f"with `threshold={threshold:.6g}`, for evaluate and predict, F1 would be {f1:.4f} on these questions"]
 
-    def advice(
-        self,
-        train: Sequence[QaExample],  # noqa: ARG002
-        dev: Sequence[QaExample],
-        answers: Sequence[Mapping[str, Any]],
-        batch: int,  # noqa: ARG002
-    ) -> list[str]:
-        return [f"{line[0].upper()}{line[1:]}." for line in self.in_hindsight(dev, answers)]
+    def findings(
+        self, examples: Sequence[QaExample], answers: Answers, train: Sequence[QaExample] = (), batch: int = 1
+    ) -> Findings:
+        better = self._in_hindsight(examples, answers)
+        if not train:
+            return Findings(in_hindsight=better)
+        return Findings(
+            mistakes=worst(map(_mistake, examples, answers)),
+            not_measured=self._not_measured(examples),
+            in_hindsight=better,
+            try_next=[f"{line[0].upper()}{line[1:]}." for line in better],
+            only_answer=only_one(repr(each["answer"]) if each["answer"] else NO_ANSWER for each in answers),
+            baselines=measured(self, examples, of_passages(train, examples, may_be_silent=self.no_answer)),
+        )
 
-    def mistake(self, example: QaExample, answer: Mapping[str, Any]) -> tuple[float, Mistake] | None:
-        """Those it was most sure of, the less they have in common with a right answer the worse."""
-        right = list(dict.fromkeys(each.text for each in example.answers or ()))
-        missed = 1 - qa_scores([right], [answer["answer"]])["f1"]
-        if missed <= 0:
-            return None
-        told, said, sure = " / ".join(right) or "no answer", answer["answer"] or "no answer", answer["probability"]
-        return missed * sure, Mistake(f"{example.question}  |  {example.context}", told, said, sure, example.place)
 
-    def facts(self) -> dict[str, Any]:
-        return asdict(self)
+def _mistake(example: QaExample, answer: Mapping[str, Any]) -> tuple[float, Mistake] | None:
+    """Those it was most sure of, the less they have in common with a right answer the worse."""
+    right = list(dict.fromkeys(each.text for each in example.answers or ()))
+    missed = 1 - qa_scores([right], [answer["answer"]])["f1"]
+    if missed <= 0:
+        return None
+    told, said, sure = " / ".join(right) or "no answer", answer["answer"] or "no answer", answer["probability"]
+    return missed * sure, Mistake(f"{example.question}  |  {example.context}", told, said, sure, example.place)
 
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
-        """Of a model by others only the most that it can read is known: the usual length then, if it is less."""
-        if set(facts) == {"max_length"}:
-            return cls(max_length=min(USUAL_LENGTH, facts["max_length"]))
-        return cls(**facts)
+
+def _sums(example: QaExample, answer: Mapping[str, Any]) -> tuple[float, float]:
+    return best_agreement(answer["answer"], [right.text for right in example.answers or ()]).f1, 1.0
 
 
 def _answer_length(windows_of_one: Unit) -> int | None:

@@ -6,9 +6,9 @@ usual schemes a file has them in.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,16 +16,19 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from bertkit.errors import InputError, UsageError, nearest, shortened
-from bertkit.model.crf import NO_TAG
-from bertkit.model.fine_tuned import FineTuned, HeadShape
+from bertkit.nn.crf import NO_TAG
 from bertkit.objectives.terms import Term
-from bertkit.tasks.data.conll import TagExample, read_sentences
-from bertkit.tasks.data.labels import numbers_for
-from bertkit.tasks.data.tagged_rows import TEXTS, WORDS, is_chinese, joined, words_of
-from bertkit.tasks.data.texts import in_order
-from bertkit.tasks.schemes import IOB2, OUTSIDE, PLAIN, entities, marks_spans, parted
-from bertkit.tasks.tag_scores import span_scores, word_scores
-from bertkit.tasks.task import Features, Mistake, Reading, Task, TaskBatch, Unit, never_measured
+from bertkit.tables.conll import TagExample, read_sentences
+from bertkit.tables.labels import named_by_number
+from bertkit.tables.schemes import IOB2, OUTSIDE, PLAIN, entities, marks_spans, parted
+from bertkit.tables.tagged_rows import TEXTS, WORDS, is_chinese, joined, words_of
+from bertkit.tables.texts import in_order
+from bertkit.tasks.baselines import of_words
+from bertkit.tasks.data import Begun, Encoded, Features, Given, Head, Measure, Part, Rows, TaskBatch, Ties, Unit
+from bertkit.tasks.findings import Answers, Findings, Mistake, measured, never_measured, only_one, worst
+from bertkit.tasks.options import TagOptions
+from bertkit.tasks.scores import span_scores, word_scores
+from bertkit.tasks.task import Task
 from bertkit.tasks.word_windows import framed_windows, pieces_of_words
 from bertkit.text.tokenizer import Tokenizer
 
@@ -33,16 +36,23 @@ from bertkit.text.tokenizer import Tokenizer
 @dataclass(frozen=True, kw_only=True)
 class Tag(Task[TagExample]):
     tags: tuple[str, ...]
-    max_length: int = 512
-    scheme: str = IOB2
-    """`plain` for tags that mark no spans."""
+    scheme: str = ""
+    """`plain` for tags that mark no spans; unless it is said, the tags tell."""
     crf: bool = False
     """Judge neighbouring tags together."""
 
-    name: ClassVar[str] = "tag"
-    architecture: ClassVar[str] = "BertForTokenClassification"
+    name = "tag"
+    parts = (
+        Part.text("text"),
+        Part.text("words", several=True, needed=False, instead="text", about="the words, where they are known"),
+        Part.label("tags", several=True),
+    )
+    files = staticmethod(read_sentences)
+    options = TagOptions
 
     def __post_init__(self) -> None:
+        if not self.scheme:
+            object.__setattr__(self, "scheme", IOB2 if marks_spans(self.tags) else PLAIN)
         if self.scheme not in (IOB2, PLAIN):
             raise UsageError(f"scheme is {self.scheme!r}", f"It can be {IOB2} or {PLAIN}.")
         if self.max_length < 3:
@@ -54,11 +64,7 @@ class Tag(Task[TagExample]):
             )
 
     @classmethod
-    def read(cls, path: str, reading: Reading, notes: list[str]) -> Iterator[TagExample]:
-        return read_sentences(path, reading, notes)
-
-    @classmethod
-    def example(cls, value: Any, place: str) -> TagExample:
+    def read(cls, value: Any, place: str) -> TagExample:
         """A list of words, a text, or either in a dictionary under "words" or "text"."""
         column = "words"
         if isinstance(value, Mapping):
@@ -70,21 +76,28 @@ class Tag(Task[TagExample]):
         return TagExample(place, tuple(words_of(value, place, column)))
 
     @classmethod
-    def for_examples(cls, examples: Sequence[TagExample], **options: Any) -> Self:
+    def begin(cls, examples: Sequence[TagExample], options: TagOptions, longest: int) -> Begun:
         found = {tag for example in examples for tag in example.tags or ()}
         if len(found) == 1:
             raise InputError(
                 f"{examples[0].place}: there is only one tag in the training data, {min(found)!r}",
                 "Is that the right column? A tagger needs at least two.",
             )
-        if not marks_spans(found):
-            return cls(tags=in_order(found), **{"scheme": PLAIN, **options})
-        # A type whose spans all have one word here may have longer ones elsewhere.
-        endings = sorted({tag[1:] for tag in found if tag != OUTSIDE})
-        spans = (letter + ending for ending in endings for letter in "BI")
-        return cls(tags=(OUTSIDE, *spans), **{"scheme": IOB2, **options})
+        tags = in_order(found)
+        if marks_spans(found):
+            # A type whose spans all have one word here may have longer ones elsewhere.
+            endings = sorted({tag[1:] for tag in found if tag != OUTSIDE})
+            tags = (OUTSIDE, *(letter + ending for ending in endings for letter in "BI"))
+        return Begun(cls(tags=tags, max_length=longest, crf=options.crf), [])
 
-    def check(self, examples: Sequence[TagExample]) -> None:
+    def meet(self, examples: Sequence[TagExample], *, held_out: bool = False) -> Begun:
+        there = {tag for example in examples for tag in example.tags or ()}
+        tags, notes = (self.tags, []) if held_out else named_by_number(self.tags, there)
+        task = replace(self, tags=tags)
+        task._refuse_unknown(examples)
+        return Begun(task, notes)
+
+    def _refuse_unknown(self, examples: Sequence[TagExample]) -> None:
         # Others' models may mark the same spans in another way.
         known = self.tags if self.scheme == PLAIN else tuple(dict.fromkeys(parted(tag)[1] for tag in self.tags))
         for example in examples:
@@ -99,23 +112,28 @@ class Tag(Task[TagExample]):
                         f"{nearest(found, there)} There are: {', '.join(map(repr, there))}.".strip(),
                     )
 
-    def named_as_in(self, examples: Sequence[TagExample]) -> Self:
-        there = {tag for example in examples for tag in example.tags or ()}
-        return replace(self, tags=numbers_for(self.tags, there))
-
     def _is_alien(self, tag: str) -> bool:
         """Whether a plain tag has come among those that mark spans."""
         return self.scheme == IOB2 and tag != OUTSIDE and parted(tag)[0] == OUTSIDE
 
-    @staticmethod
-    def content(example: TagExample) -> Hashable:
-        return example.words
+    def ties(self, example: TagExample) -> Ties:
+        return Ties(example.words)
 
     @property
-    def main_metric(self) -> str:
-        return "f1"
+    def head(self) -> Head:
+        return Head(
+            reads="tokens",
+            outputs=len(self.tags),
+            crf=self.crf,
+            labels=self.tags,
+            hugging_face="BertForTokenClassification",
+        )
 
-    def tally(self, example: TagExample, answer: Mapping[str, Any]) -> tuple[float, ...]:
+    @property
+    def measure(self) -> Measure:
+        return Measure(main="f1", sums=lambda examples, answers: map(self._sums, examples, answers))
+
+    def _sums(self, example: TagExample, answer: Mapping[str, Any]) -> tuple[float, float]:
         """Twice what is right in both, and all there is in either: words, or spans."""
         truth, found = example.tags or (), answer["tags"]
         if self.scheme == PLAIN:
@@ -123,10 +141,7 @@ class Tag(Task[TagExample]):
         right, said = set(entities(truth)), set(entities(found))
         return 2.0 * len(right & said), float(len(right) + len(said))
 
-    def from_tallies(self, sums: Sequence[float]) -> float:
-        return sums[0] / sums[1] if sums[1] else 0.0
-
-    def not_measured(self, examples: Sequence[TagExample]) -> str:
+    def _not_measured(self, examples: Sequence[TagExample]) -> str:
         """Of spans only their types count: a type may well have no span of several words."""
         there = {tag for example in examples for tag in example.tags or ()}
         if self.scheme == PLAIN:
@@ -134,15 +149,7 @@ class Tag(Task[TagExample]):
         known, found = ({parted(tag)[1] for tag in tags if tag != OUTSIDE} for tags in (self.tags, there))
         return never_measured("types of entities", sorted(known - found), len(known))
 
-    @property
-    def shape(self) -> HeadShape:
-        return HeadShape(reads="tokens", outputs=len(self.tags), crf=self.crf)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.tags
-
-    def encode(self, examples: Sequence[TagExample], tokenizer: Tokenizer) -> list[Unit]:
+    def encode(self, examples: Sequence[TagExample], tokenizer: Tokenizer, learned: int = 0) -> Encoded:
         number_of = {tag: number for number, tag in enumerate(self.tags)}
         encoded = []
         for example, pieces in zip(
@@ -160,9 +167,9 @@ class Tag(Task[TagExample]):
                     about = about._replace(tags=tuple(right[about.first : end]), beside=(before, after))
                 unit.append(Features(ids, [0] * len(ids), about, whole))
             encoded.append(unit)
-        return encoded
+        return Encoded(encoded, self)
 
-    def targets(self, features: Sequence[Features], numbers: Sequence[int], firsts: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+    def targets(self, features: Sequence[Features], numbers: Sequence[int], firsts: Tensor) -> dict[str, Tensor]:
         """For each window a row with the places of its own words, and one with their tags, filled up with zeros."""
         starts = firsts.tolist()
         places = [torch.tensor(each.about.own_places) + start for each, start in zip(features, starts, strict=True)]
@@ -173,38 +180,29 @@ class Tag(Task[TagExample]):
             "beside": torch.tensor([each.about.beside for each in features]),
         }
 
-    def term(self, model: FineTuned, batch: TaskBatch) -> Term:
+    def term(self, given: Given[Tensor], batch: TaskBatch) -> Term:
         """The mean over a window's words, so that long sentences count as much as short ones: of CoNLL-2003, held-out
         F1 was three points higher than with every word counting the same (1,500 sentences, two seeds)."""
         places_BL, tags_BL, lengths_B = (batch.targets[name] for name in ("places", "tags", "lengths"))
         inside_BL = torch.arange(places_BL.shape[1], device=places_BL.device) < lengths_B[:, None]
-        scores_BLK = model(batch)[places_BL].float()
-        if model.crf is not None:
-            losses_B = model.crf.loss(scores_BLK, tags_BL, lengths_B, batch.targets["beside"])
+        scores_BLK = given.scores[places_BL].float()
+        if given.chain is not None:
+            losses_B = given.chain.loss(scores_BLK, tags_BL, lengths_B, batch.targets["beside"])
         else:
             losses_BL = F.cross_entropy(scores_BLK.flatten(0, 1), tags_BL.flatten(), reduction="none").view_as(tags_BL)
             losses_B = (losses_BL * inside_BL).sum(1)
         right_BL = (scores_BLK.argmax(2) == tags_BL) & inside_BL
         return Term((losses_B / lengths_B).sum(), len(lengths_B), (right_BL.sum(1) / lengths_B).sum().detach())
 
-    def answer(self, example: TagExample, features: Unit, scores: Sequence[Tensor], model: FineTuned) -> dict[str, Any]:
-        return next(self.answers([example], [features], [scores], model))
-
-    def answers(
-        self,
-        examples: Sequence[TagExample],
-        features: Sequence[Unit],
-        scores: Sequence[Sequence[Tensor]],
-        model: FineTuned,
-    ) -> Iterator[dict[str, Any]]:
+    def answers(self, examples: Sequence[TagExample], units: Sequence[Unit], given: Rows) -> Iterator[dict[str, Any]]:
         """A CRF judges each sentence as one chain, whatever the windows that its words were read through. Of
         the likeliest chain's tags each has the probability that its word has it in any chain."""
-        of_words = [_of_words(unit, its, len(self.tags)) for unit, its in zip(features, scores, strict=True)]
-        if model.crf is None:
+        of_words = [_of_words(unit, its, len(self.tags)) for unit, its in zip(units, given.scores, strict=True)]
+        if given.chain is None:
             chances = [scores_LK.double().softmax(1) for scores_LK in of_words]
             best = [chances_LK.argmax(1).tolist() for chances_LK in chances]
         else:
-            chances, best = model.crf.marginals(of_words), model.crf.best(of_words)
+            chances, best = given.chain.marginals(of_words), given.chain.best(of_words)
         for example, numbers, chances_LK in zip(examples, best, chances, strict=True):
             of_tags = chances_LK[torch.arange(len(numbers)), numbers].tolist() if numbers else []
             yield {**self._told(example, numbers), "probabilities": of_tags}
@@ -220,11 +218,24 @@ class Tag(Task[TagExample]):
             ]
         return answer
 
-    def metrics(self, examples: Sequence[TagExample], answers: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    def metrics(self, examples: Sequence[TagExample], answers: Answers) -> dict[str, float]:
         count = word_scores if self.scheme == PLAIN else span_scores
         return count([example.tags or () for example in examples], [answer["tags"] for answer in answers])
 
-    def mistake(self, example: TagExample, answer: Mapping[str, Any]) -> tuple[float, Mistake] | None:
+    def findings(
+        self, examples: Sequence[TagExample], answers: Answers, train: Sequence[TagExample] = (), batch: int = 1
+    ) -> Findings:
+        if not train:
+            return Findings()
+        plain = self.scheme == PLAIN
+        return Findings(
+            mistakes=worst(map(self._mistake, examples, answers)),
+            not_measured=self._not_measured(examples),
+            only_answer=only_one(f"the tag {tag!r} for every word" for answer in answers for tag in answer["tags"]),
+            baselines=measured(self, examples, of_words(train, examples, None if plain else OUTSIDE)),
+        )
+
+    def _mistake(self, example: TagExample, answer: Mapping[str, Any]) -> tuple[float, Mistake] | None:
         """Sentences with the most spans, or words, that are wrong; of them, only these are told."""
         chinese = is_chinese(example.words)
         right, said = (self._spans(tags) for tags in (example.tags or (), answer["tags"]))
@@ -243,15 +254,6 @@ class Tag(Task[TagExample]):
         if self.scheme == PLAIN:
             return [(tag, number, number + 1) for number, tag in enumerate(tags)]
         return list(entities(tags))
-
-    def facts(self) -> dict[str, Any]:
-        return {**asdict(self), "tags": list(self.tags)}
-
-    @classmethod
-    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
-        """Others' folders tell only the tags."""
-        tags = tuple(facts["tags"])
-        return cls(**{"scheme": IOB2 if marks_spans(tags) else PLAIN, **facts, "tags": tags})
 
 
 def _of_words(unit: Unit, scores: Sequence[Tensor], tags: int) -> Tensor:

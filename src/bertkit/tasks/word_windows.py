@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from bertkit.model.crf import NO_TAG
-from bertkit.tasks.encoding import TEXTS_AT_ONCE
+from bertkit.nn.crf import NO_TAG
+from bertkit.tasks.texts import TEXTS_AT_ONCE
+from bertkit.text.sentences import Window, windows
 from bertkit.text.tokenizer import Tokenizer, without_surrogates
-from bertkit.text.windows import Window, windows
 
 
 class WindowOfWords(NamedTuple):

@@ -28,13 +28,9 @@ MOST_CHUNKS = 300_000
 
 _ASCII_PUNCTUATION = r"!-/:-@\[-`{-~"
 _CHINESE_PUNCTUATION = "、。〈〉《》「」『』【】！（），：；？“”‘’"
-_SETS_HAN_APART = re.compile(
-    f"[^ {''.join(SEPARATORS)}{_ASCII_PUNCTUATION}{_CHINESE_PUNCTUATION}{HAN}]+"
-    f"|[{''.join(SEPARATORS)}{_ASCII_PUNCTUATION}{_CHINESE_PUNCTUATION}{HAN}]"
-)
-_LEAVES_HAN_TOGETHER = re.compile(
-    f"[^ {''.join(SEPARATORS)}{_ASCII_PUNCTUATION}{_CHINESE_PUNCTUATION}]+"
-    f"|[{''.join(SEPARATORS)}{_ASCII_PUNCTUATION}{_CHINESE_PUNCTUATION}]"
+_BORDERS = "".join(SEPARATORS) + _ASCII_PUNCTUATION + _CHINESE_PUNCTUATION
+_SETS_HAN_APART, _LEAVES_HAN_TOGETHER = (
+    re.compile(f"[^ {borders}]+|[{borders}]") for borders in (_BORDERS + HAN, _BORDERS)
 )
 _ONE_HAN = re.compile(f"[{HAN}]")
 

@@ -3,7 +3,7 @@ cuts to pieces.
 
 WordPiece always takes the longest piece that fits, so a new word changes nothing but the words that begin with it. Old
 pieces keep their ids and the new ones follow, as pieces like all others. What a model needs besides is a row of its
-embedding for each: `trace` says which old pieces a new one is made of, model/vocabulary.py makes the rows.
+embedding for each: `trace` says which old pieces a new one is made of, nn/vocabulary.py makes the rows.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def extend_vocabulary(tokenizer: Tokenizer, sample: Sample, *, add: int, min_cou
 
 def require_extendable(tokenizer: Tokenizer) -> None:
     """Refuse a tokenizer to which words cannot be added in this way; called before texts are read, too."""
-    _require_wordpiece(tokenizer, f"Learn a new one with bertkit tokenizer train --family {tokenizer.family.name}.")
+    _require_wordpiece(tokenizer, f"Learn a new one with bertkit tokenizer train --family {tokenizer.form.name}.")
     splitter: Any = tokenizer.backend.pre_tokenizer
     if splitter is None:
         raise TokenizerError("this tokenizer does not split text into words", "Use one that is built as BERT's is.")
@@ -154,7 +154,7 @@ def _require_wordpiece(tokenizer: Tokenizer, remedy: str) -> None:
     model = tokenizer.backend.model
     if not isinstance(model, models.WordPiece):
         raise TokenizerError(
-            f"this is a {type(model).__name__} tokenizer, {tokenizer.family.title}'s, and only WordPiece vocabularies, "
+            f"this is a {type(model).__name__} tokenizer, {tokenizer.form.title}, and only WordPiece vocabularies, "
             "BERT's, can be extended",
             remedy,
         )
@@ -247,7 +247,7 @@ def _with_words(tokenizer: Tokenizer, words: list[str]) -> Tokenizer:
     vocabulary |= {word: number for number, word in enumerate(words, tokenizer.vocab_size)}
     parts["model"]["vocab"] = vocabulary
     backend = tokenizers.Tokenizer.from_str(json.dumps(parts))
-    return Tokenizer(backend, tokenizer.family, specials=tokenizer.specials)
+    return Tokenizer(backend, tokenizer.form, specials=tokenizer.specials)
 
 
 def _not_one_piece(extended: Tokenizer, added: list[str]) -> set[str]:

@@ -7,7 +7,7 @@ without white space or punctuation, each punctuation mark, and each Chinese char
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -18,7 +18,7 @@ from tokenizers import Regex, pre_tokenizers
 
 from bertkit.errors import InputError
 from bertkit.text.sample import parts
-from bertkit.text.tokenizer import Tokenizer, without_surrogates
+from bertkit.text.tokenizer import Tokenizer, more_specials, without_surrogates
 
 TEXTS_AT_ONCE = 256
 EXAMPLES = 10
@@ -46,43 +46,27 @@ class Quality:
     """Pieces that the texts never used; in a short text that is most of them."""
     unused_examples: list[str]
     """Those with the smallest ids."""
-
-    @property
-    def pieces_per_word(self) -> float:
-        return self.pieces / max(self.words, 1)
-
-    @property
-    def characters_per_piece(self) -> float:
-        return self.characters / max(self.pieces, 1)
-
-    @property
-    def whole_word_rate(self) -> float:
-        return self.whole_words / max(self.words, 1)
-
-    @property
-    def unknown_rate(self) -> float:
-        """The share of the pieces that are unknown."""
-        return self.unknown_pieces / max(self.pieces, 1)
-
-    @property
-    def unused_rate(self) -> float:
-        return self.unused / max(self.vocabulary, 1)
+    pieces_per_word: float
+    characters_per_piece: float
+    whole_word_rate: float
+    unknown_rate: float
+    """The share of the pieces that are unknown."""
+    unused_rate: float
 
     def as_json(self) -> dict[str, Any]:
-        rates = ("pieces_per_word", "characters_per_piece", "whole_word_rate", "unknown_rate", "unused_rate")
-        return asdict(self) | {name: round(getattr(self, name), 6) for name in rates}
+        return {name: round(its, 6) if isinstance(its, float) else its for name, its in asdict(self).items()}
 
 
 def measure(tokenizer: Tokenizer, texts: Iterable[str]) -> Quality:
     """The figures on texts; read one after another, so there may be any number. Blank texts do not count."""
     backend = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
     backend.encode_special_tokens = True  # "[UNK]" in a text is text
-    unknown = backend.token_to_id(tokenizer.specials["unk"]) if tokenizer.family.specials.get("unk") else None
+    unknown = backend.token_to_id(tokenizer.specials["unk"]) if tokenizer.form.specials.get("unk") else None
     used = np.zeros(tokenizer.vocab_size, bool)
     count = characters = words = pieces = whole = unknown_pieces = 0
     unknown_words: Counter[str] = Counter()
     stream = (part for text in texts for part in parts(without_surrogates(text)) if part.strip())
-    for some in _batches(stream):
+    for some in iter(lambda: list(islice(stream, TEXTS_AT_ONCE)), []):
         encodings = backend.encode_batch(some, add_special_tokens=False)
         for text, encoding in zip(some, encodings, strict=True):
             ids = np.array(encoding.ids, np.int64)
@@ -98,21 +82,26 @@ def measure(tokenizer: Tokenizer, texts: Iterable[str]) -> Quality:
                 unknown_words.update(found[first:last])
     if not words:
         raise InputError("there is no text to measure the tokenizer on", "Give files with text in them.")
-    special = {*tokenizer.specials.values(), *tokenizer.more_specials}
+    special = {*tokenizer.specials.values(), *more_specials(tokenizer)}
     ordinary = {number: piece for piece, number in backend.get_vocab().items() if piece not in special}
     unused = [piece for number, piece in sorted(ordinary.items()) if not used[number]]
     ranked = sorted(unknown_words.items(), key=lambda item: (-item[1], item[0]))
     return Quality(
-        count,
-        characters,
-        words,
-        pieces,
-        whole,
-        unknown_pieces,
-        ranked[:EXAMPLES],
-        len(ordinary),
-        len(unused),
-        unused[:EXAMPLES],
+        texts=count,
+        characters=characters,
+        words=words,
+        pieces=pieces,
+        whole_words=whole,
+        unknown_pieces=unknown_pieces,
+        unknown_words=ranked[:EXAMPLES],
+        vocabulary=len(ordinary),
+        unused=len(unused),
+        unused_examples=unused[:EXAMPLES],
+        pieces_per_word=pieces / max(words, 1),
+        characters_per_piece=characters / max(pieces, 1),
+        whole_word_rate=whole / max(words, 1),
+        unknown_rate=unknown_pieces / max(pieces, 1),
+        unused_rate=len(unused) / max(len(ordinary), 1),
     )
 
 
@@ -124,8 +113,3 @@ def _words(text: str, offsets: list[tuple[int, int]]) -> tuple[list[str], Any, A
     pieces = np.array(offsets, np.int64).reshape(-1, 2)
     covering = np.searchsorted(pieces[:, 0], stops, "left") - np.searchsorted(pieces[:, 1], starts, "right")
     return [word for word, _ in found], starts, stops, covering
-
-
-def _batches(texts: Iterator[str]) -> Iterator[list[str]]:
-    while some := list(islice(texts, TEXTS_AT_ONCE)):
-        yield some

@@ -2,8 +2,9 @@
 
 The trainers alone do not promise that: WordPiece numbers its characters in the order of a hash table, which decides
 between merges that are equally frequent; Unigram adds up scores in that order, and hands the lowest ones out in it.
-Here characters are numbered beforehand, and scores are rounded and evened out afterwards, so that the same text gives
-the same tokenizer.json whatever the order of the texts or the number of threads.
+Here characters are counted and numbered beforehand, which keeps the stray signs of a large corpus out, too; and scores
+are rounded and evened out afterwards, so that the same text gives the same tokenizer.json whatever the order of the
+texts or the number of threads.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import tokenizers
 from tokenizers import models, pre_tokenizers
 from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordPieceTrainer
 
 from bertkit.errors import InputError, UsageError
-from bertkit.text.alphabet import Alphabet, find_alphabet
-from bertkit.text.extra_words import add_to_bpe, add_to_unigram, check_words
-from bertkit.text.families import WORD_START, assemble
-from bertkit.text.recipe import MIN_FREQUENCY, VocabularyRecipe
+from bertkit.text.kinds import WORD_START, assemble
+from bertkit.text.opening import wordpiece
+from bertkit.text.recipe import MIN_FREQUENCY, VocabularyRecipe, add_to_bpe, add_to_unigram, check_words
 from bertkit.text.sample import Sample, draw_sample
-from bertkit.text.tokenizer import Tokenizer, wordpiece
+from bertkit.text.tokenizer import Tokenizer
 
 MOST_DISTINCT_BYTES = {"wordpiece": 24 * 2**20, "bpe": 24 * 2**20, "unigram": 8 * 2**20}
 """How much the different words of the sample may have together. A trainer needs 50 to 100 times that memory, Unigram
@@ -49,7 +50,6 @@ def train(sample: Sample, recipe: VocabularyRecipe | None = None) -> Trained:
     if not sample.texts:
         raise InputError("there is no text to learn a vocabulary from", "Give files with text in them.")
     learn = {"wordpiece": _learn_wordpiece, "bpe": _learn_bpe, "unigram": _learn_unigram}[recipe.kin.kind]
-    learn = _learn_bpe_of_characters if recipe.kin.word_end else learn
     texts, notes = _affordable(sample, recipe)
     model, more_notes = learn(texts, recipe)
     backend = assemble(
@@ -87,54 +87,39 @@ def _learn_wordpiece(texts: list[tuple[str, int]], recipe: VocabularyRecipe) -> 
         continuing_subword_prefix="##",
         show_progress=False,
     )
-    learner = tokenizers.Tokenizer(wordpiece({}))
-    learner.pre_tokenizer = splitter
-    learner.train_from_iterator(_repeated(texts, alphabet), trainer)
-    return wordpiece(json.loads(learner.to_str())["model"]["vocab"]), notes
+    learned = _learned(wordpiece({}), splitter, trainer, _repeated(texts, alphabet))
+    return wordpiece(learned["vocab"]), notes
 
 
 def _learn_bpe(texts: list[tuple[str, int]], recipe: VocabularyRecipe) -> tuple[models.Model, list[str]]:
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    least = len(recipe.specials) + len(alphabet)
-    trainer = BpeTrainer(
-        vocab_size=recipe.size,
-        min_frequency=recipe.min_frequency,
-        special_tokens=recipe.specials,
-        initial_alphabet=alphabet,
-        show_progress=False,
-    )
-    learner = tokenizers.Tokenizer(models.BPE())
-    learner.pre_tokenizer = recipe.blank().pre_tokenizer
-    learner.train_from_iterator(_repeated(texts), trainer)
-    learned = json.loads(learner.to_str())["model"]
-    merges = [(left, right) for left, right in learned["merges"]]
-    return add_to_bpe(recipe.kin, recipe.normal_words, list(learned["vocab"]), merges, least, recipe.size), []
-
-
-def _learn_bpe_of_characters(texts: list[tuple[str, int]], recipe: VocabularyRecipe) -> tuple[models.Model, list[str]]:
-    """The first GPT's: pieces that end a word say so, so each character is there twice."""
+    """Of bytes; or the first GPT's, of characters. There pieces that end a word say so, so each character is there
+    twice."""
     splitter: Any = recipe.blank().pre_tokenizer
-    alphabet, word_end = _alphabet(texts, splitter, recipe), recipe.kin.word_end
-    characters = [*alphabet.characters, *(f"{character}{word_end}" for character in alphabet.characters)]
-    # As special tokens they are numbered in this order; in the finished tokenizer they are not special.
-    first = [*recipe.specials, *characters]
-    notes = _room(len(first) + len(recipe.normal_words), len(characters), alphabet, recipe)
+    word_end = recipe.kin.word_end
+    ending: dict[str, Any] = {"end_of_word_suffix": word_end} if word_end else {}
+    if word_end:
+        alphabet = _alphabet(texts, splitter, recipe)
+        characters = [*alphabet.characters, *(f"{character}{word_end}" for character in alphabet.characters)]
+        # As special tokens they are numbered in this order; in the finished tokenizer they are not special.
+        first = [*recipe.specials, *characters]
+        least = len(first)
+        notes = _room(least + len(recipe.normal_words), len(characters), alphabet, recipe)
+    else:
+        alphabet = Alphabet(sorted(pre_tokenizers.ByteLevel.alphabet()), [], [], 0.0)
+        first, notes = recipe.specials, []
+        least = len(first) + len(alphabet.characters)
     trainer = BpeTrainer(
         vocab_size=recipe.size,
         min_frequency=recipe.min_frequency,
         special_tokens=first,
         initial_alphabet=alphabet.characters,
         limit_alphabet=len(alphabet.characters),
-        end_of_word_suffix=word_end,
         show_progress=False,
+        **ending,
     )
-    learner = tokenizers.Tokenizer(models.BPE(end_of_word_suffix=word_end))
-    learner.pre_tokenizer = splitter
-    learner.train_from_iterator(_repeated(texts, alphabet), trainer)
-    learned = json.loads(learner.to_str())["model"]
+    learned = _learned(models.BPE(**ending), splitter, trainer, _repeated(texts, alphabet))
     merges = [(left, right) for left, right in learned["merges"]]
-    pieces = list(learned["vocab"])
-    return add_to_bpe(recipe.kin, recipe.normal_words, pieces, merges, len(first), recipe.size), notes
+    return add_to_bpe(recipe.kin, recipe.normal_words, list(learned["vocab"]), merges, least, recipe.size), notes
 
 
 def _learn_unigram(texts: list[tuple[str, int]], recipe: VocabularyRecipe) -> tuple[models.Model, list[str]]:
@@ -150,10 +135,7 @@ def _learn_unigram(texts: list[tuple[str, int]], recipe: VocabularyRecipe) -> tu
         initial_alphabet=characters,
         show_progress=False,
     )
-    learner = tokenizers.Tokenizer(models.Unigram())
-    learner.pre_tokenizer = splitter
-    learner.train_from_iterator(_repeated(texts, alphabet), trainer)
-    scores: dict[str, float] = dict(json.loads(learner.to_str())["model"]["vocab"])
+    scores: dict[str, float] = dict(_learned(models.Unigram(), splitter, trainer, _repeated(texts, alphabet))["vocab"])
     for special in recipe.specials:
         scores.pop(special, None)
     _level_rescued(scores)
@@ -162,6 +144,15 @@ def _learn_unigram(texts: list[tuple[str, int]], recipe: VocabularyRecipe) -> tu
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     unk_id = recipe.specials.index(recipe.kin.specials["unk"])
     return models.Unigram([*((special, 0.0) for special in recipe.specials), *ranked], unk_id=unk_id), notes
+
+
+def _learned(model: models.Model, splitter: Any, trainer: Any, texts: Iterator[str]) -> dict[str, Any]:
+    """What a trainer makes of the model, as the library writes it."""
+    learner = tokenizers.Tokenizer(model)
+    learner.pre_tokenizer = splitter
+    learner.train_from_iterator(texts, trainer)
+    found: dict[str, Any] = json.loads(learner.to_str())["model"]
+    return found
 
 
 def _level_rescued(scores: dict[str, float]) -> None:
@@ -207,9 +198,9 @@ def _alphabet(texts: list[tuple[str, int]], splitter: Any, recipe: VocabularyRec
     return alphabet
 
 
-def _repeated(texts: Iterable[tuple[str, int]], alphabet: Alphabet | None = None) -> Iterator[str]:
+def _repeated(texts: Iterable[tuple[str, int]], alphabet: Alphabet) -> Iterator[str]:
     """The texts as often as they occur, with spaces in place of the characters that are left out."""
-    table = {ord(character): " " for character in alphabet.left_out} if alphabet else {}
+    table = {ord(character): " " for character in alphabet.left_out}
     for text, count in texts:
         cleaned = text.translate(table) if table else text
         for _ in range(count):
@@ -233,3 +224,72 @@ def _room(least: int, characters: int, alphabet: Alphabet, recipe: VocabularyRec
             f"({alphabet.left_out_share:.4%} of the text): {some}{' …' if len(alphabet.left_out) > 10 else ''}"
         )
     return notes
+
+
+BATCH_CHARACTERS = 2**20
+_CODE_POINTS = 0x110000
+_UNSEEN, _SPACE, _APART, _ORDINARY = range(4)
+
+
+class Alphabet(NamedTuple):
+    characters: list[str]
+    """In the order of their code points."""
+    continuing: list[str]
+    """Those of them that stand inside words, not only at their start."""
+    left_out: list[str]
+    """Characters of the text that are too rare, the most frequent first."""
+    left_out_share: float
+    """How much of the text they are."""
+
+
+def find_alphabet(texts: Iterable[tuple[str, int]], splitter: Any, *, min_frequency: int, limit: int) -> Alphabet:
+    """Of normalized texts, each with its count: the characters that occur `min_frequency` times, and no more than the
+    `limit` most frequent. `splitter` is the pre-tokenizer; what it takes for white space is no character.
+
+    >>> from tokenizers.pre_tokenizers import BertPreTokenizer
+    >>> find_alphabet([("ab, ab", 1)], BertPreTokenizer(), min_frequency=2, limit=100)
+    Alphabet(characters=['a', 'b'], continuing=['b'], left_out=[','], left_out_share=0.2)
+    """
+    counts = np.zeros(_CODE_POINTS, np.int64)
+    inside = np.zeros(_CODE_POINTS, bool)
+    kinds = np.full(_CODE_POINTS, _UNSEEN, np.uint8)
+    for codes, weights in _batches(texts):
+        seen = np.bincount(codes, weights, _CODE_POINTS).astype(np.int64)
+        counts += seen
+        for code in np.flatnonzero((seen > 0) & (kinds == _UNSEEN)):
+            kinds[code] = _kind(chr(code), splitter)
+        ordinary = kinds[codes] == _ORDINARY
+        inside[codes[1:][ordinary[:-1] & ordinary[1:]]] = True
+    found = np.flatnonzero((counts > 0) & (kinds != _SPACE))
+    ranked = found[np.lexsort((found, -counts[found]))]
+    kept = ranked[counts[ranked] >= min_frequency][:limit]
+    left_out = ranked[len(kept) :]
+    total = int(counts[ranked].sum())
+    return Alphabet(
+        [chr(code) for code in np.sort(kept)],
+        [chr(code) for code in np.sort(kept[inside[kept]])],
+        [chr(code) for code in left_out],
+        int(counts[left_out].sum()) / max(total, 1),
+    )
+
+
+def _batches(texts: Iterable[tuple[str, int]]) -> Iterator[tuple[Any, Any]]:
+    """Code points, with a line end after each text, and for each how often its text occurs."""
+    codes: list[Any] = []
+    repeats: list[int] = []
+    size = 0
+    for text, count in texts:
+        codes.append(np.frombuffer(f"{text}\n".encode("utf-32-le"), np.uint32))
+        repeats.append(count)
+        size += len(codes[-1])
+        if size > BATCH_CHARACTERS:
+            yield np.concatenate(codes), np.repeat(repeats, [len(part) for part in codes])
+            codes, repeats, size = [], [], 0
+    if codes:
+        yield np.concatenate(codes), np.repeat(repeats, [len(part) for part in codes])
+
+
+def _kind(character: str, splitter: Any) -> int:
+    """What becomes of a character between two letters: it vanishes, stands apart, or joins them to one word."""
+    pieces = splitter.pre_tokenize_str(f"a{character}a")
+    return {1: _ORDINARY, 2: _SPACE}.get(len(pieces), _APART)

@@ -6,11 +6,11 @@ kept; its bytes are counted and let go until the next record begins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from bertkit.corpus.reading.decompress import ByteStream
-from bertkit.corpus.reading.types import Problem, ReadOptions, excerpt, too_long
+from bertkit.corpus.reading.records import Problem, ReadOptions, excerpt, too_long
 
 BEGINNING = 1024
 
@@ -23,31 +23,30 @@ class Cut(NamedTuple):
     size: int
 
 
-class RecordEnds(Protocol):
-    """Finds where records end in the chunks of a stream, given one after the other."""
+class RecordEnds:
+    """Finds where records end in the chunks of a stream, given one after the other. Here: where the file ends."""
 
-    def last(self, chunk: bytes) -> int:
+    def last(self, chunk: bytes) -> int:  # noqa: ARG002
         """The place behind the last record that ends in the chunk (or behind one near it); 0 if none does."""
+        return 0
 
-    def first(self, chunk: bytes) -> int:
+    def first(self, chunk: bytes) -> int:  # noqa: ARG002
         """The place behind the first record that ends in the chunk; 0 if none does."""
+        return 0
 
     def passed(self, chunk: bytes) -> None:
         """The next chunk goes on behind this one."""
 
 
-class LineEnds:
+class LineEnds(RecordEnds):
     def last(self, chunk: bytes) -> int:
         return chunk.rfind(b"\n") + 1
 
     def first(self, chunk: bytes) -> int:
         return chunk.find(b"\n") + 1
 
-    def passed(self, chunk: bytes) -> None:
-        pass
 
-
-class BlankLines:
+class BlankLines(RecordEnds):
     """A line is blank if there is only white space in it, so a chunk's first line depends on the chunk before."""
 
     def __init__(self) -> None:
@@ -80,18 +79,7 @@ class BlankLines:
         return (start > 0 or self._open_line_is_blank) and not chunk[start:end].strip()
 
 
-class EndOfFile:
-    def last(self, chunk: bytes) -> int:  # noqa: ARG002
-        return 0
-
-    def first(self, chunk: bytes) -> int:  # noqa: ARG002
-        return 0
-
-    def passed(self, chunk: bytes) -> None:
-        pass
-
-
-RECORD_ENDS: dict[str, Callable[[], RecordEnds]] = {"line": LineEnds, "blank-line": BlankLines, "file": EndOfFile}
+RECORD_ENDS: dict[str, type[RecordEnds]] = {"line": LineEnds, "blank-line": BlankLines, "file": RecordEnds}
 
 
 class _Begun:

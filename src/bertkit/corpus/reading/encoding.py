@@ -84,11 +84,7 @@ def has_few_nuls(head: bytes) -> bool:
     """Whether this is UTF-8 into which a NUL has strayed here and there."""
     if head.count(0) > max(1, len(head) // 4):
         return False
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        return False
-    return True
+    return _begins_as_utf8(head)
 
 
 def _western_or_spaced(text: str) -> bool:
@@ -136,7 +132,8 @@ def as_utf8(stream: ByteStream, encoding: str) -> tuple[ByteStream, str]:
     """A stream as UTF-8 with LF line ends, and the encoding it had."""
     head = stream.peek(HEAD)
     mark, marked = mark_of(head)
-    usual = marked or check_encoding(encoding)
+    said = check_encoding(encoding)
+    usual = said if not marked or (marked == "utf-8" != said and not _begins_as_utf8(head)) else marked
     if usual == "utf-8" and (wide := wide_encoding(head)):
         return ByteStream(_looks_wide(wide)), usual
     if usual in ("utf-16", "utf-32"):
@@ -149,10 +146,18 @@ def as_utf8(stream: ByteStream, encoding: str) -> tuple[ByteStream, str]:
     return ByteStream(_with_plain_line_ends(pieces)), usual
 
 
+def _begins_as_utf8(head: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _looks_wide(encoding: str) -> Iterator[bytes]:
     family = encoding[:6].upper()
     yield b""
-    raise DamageError(f"looks like {family} without a byte-order mark; name the encoding with --encoding {encoding}")
+    raise DamageError(f"looks like {family} without a byte-order mark; name the encoding with `encoding={encoding}`")
 
 
 def _transcoded(pieces: Iterator[bytes], encoding: str) -> Iterator[bytes]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from bertkit.corpus.reading.records import Problem, ReadOptions, Record, decoded, excerpt, no_such_field, too_long
 from bertkit.corpus.reading.sources import Source
 from bertkit.corpus.reading.tables import Rows
-from bertkit.corpus.reading.types import Problem, ReadOptions, Record, decoded, excerpt, no_such_field, too_long
 from bertkit.errors import InputError
 
 MOST_ROWS = 2**16
@@ -79,7 +79,7 @@ def _wrong_column(schema: Any, field: str) -> Problem | None:
         kind = kind.value_type
     if types.is_string(kind) or types.is_large_string(kind):
         return None
-    return Problem(None, f"the column {field!r} holds {kind}, not text", "", "Choose another with --field.")
+    return Problem(None, f"the column {field!r} holds {kind}, not text", "", "Choose another with `field`.")
 
 
 def _slices(

@@ -23,10 +23,9 @@ from bertkit.corpus.reading.blocks import cut_text
 from bertkit.corpus.reading.decompress import STDIN, ByteStream, open_bytes
 from bertkit.corpus.reading.encoding import as_utf8
 from bertkit.corpus.reading.parquet import parquet_rows
-from bertkit.corpus.reading.records import records
+from bertkit.corpus.reading.records import Block, Problem, ReadOptions, Record, excerpt, records
 from bertkit.corpus.reading.sources import NotText, Source, find_sources
 from bertkit.corpus.reading.tables import table_rows
-from bertkit.corpus.reading.types import Block, Problem, ReadOptions, Record, excerpt
 from bertkit.errors import InputError
 
 __all__ = [

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from bertkit.corpus.reading.blocks import Cut
-from bertkit.corpus.reading.types import Problem, ReadOptions, Record, decoded, excerpt, no_such_field, too_long
+from bertkit.corpus.reading.records import Problem, ReadOptions, Record, decoded, excerpt, no_such_field, too_long
 
 REWIND = 2**20
 """A row that goes wrong after more characters is given up whole: reading it again line by line would take too long."""

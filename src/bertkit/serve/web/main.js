@@ -5,13 +5,13 @@ import { make } from "./dom.js";
 import { formOf } from "./form.js";
 import * as state from "./state.js";
 import { attention } from "./attention.js";
-import { choice, classify, qa, regress, tag } from "./predict.js";
+import { choice, classify, other, qa, regress, tag } from "./predict.js";
 import { fill } from "./fill.js";
 import { senses, similarity } from "./vectors.js";
-import { current, say, speak } from "./words.js";
+import { current, lead, say, speak } from "./words.js";
 import { write } from "./write.js";
 
-const OF_TASK = { classify: [classify], regress: [regress], tag: [tag], qa: [qa], choice: [choice], "fill-mask": [fill], generate: [write] };
+const OF_TASK = { embed: [], classify: [classify], regress: [regress], tag: [tag], qa: [qa], choice: [choice], "fill-mask": [fill], generate: [write] };
 const OF_ALL = [similarity, senses, attention];
 const QUEUE_SECONDS = 5;
 
@@ -20,7 +20,7 @@ let models = [];
 let shown = { model: null, view: null, form: null };
 let speed = null;
 
-const viewsOf = (model) => [...(OF_TASK[model.task] ?? []), ...OF_ALL];
+const viewsOf = (model) => [...(OF_TASK[model.task] ?? (model.parts ? [other] : [])), ...OF_ALL];
 
 function showModels() {
   const list = models.map((model) => make("li", {}, make("a", {
@@ -48,7 +48,7 @@ function showView(model, view, values, { run = false } = {}) {
   document.title = `${model.id} · ${say(view.name)} · bertkit`;
   $("main").replaceChildren(
     make("h1", {}, model.id),
-    make("p", { class: "lead" }, say(`task-${model.task}`)),
+    make("p", { class: "lead" }, lead(model.task)),
     make("nav", { class: "tabs", "aria-label": say("views") }, make("ul", {}, ...tabs)),
     form.element,
   );

@@ -3,23 +3,31 @@
 import { bars, gapsOf, make, percent } from "./dom.js";
 import { lines } from "./form.js";
 import { reasons } from "./reasons.js";
-import { example, say } from "./words.js";
+import { example, partName, say } from "./words.js";
 
 const HUES = 6;
 const MOST_BARS = 20;
 
-const texts = () => [
-  { name: "text", label: say("text"), example: example("text"), rows: 3 },
-  { name: "pair", label: say("pair"), rows: 1 },
-];
+const ROWS = { pair: 1, premise: 1, context: 5, endings: 4 };
+const LINES = ["question"];
 
-const inputOf = ({ text, pair }) => (pair ? { text, pair } : { text });
+/** A field for each part of an input; of two ways to give one, the first. */
+const fieldsOf = (model) => model.parts.filter((part) => !part.instead).map(({ name, several }) => ({
+  name, label: partName(name, several), kind: LINES.includes(name) ? "line" : "area", rows: ROWS[name] ?? (several ? 4 : 3),
+  example: example(`${model.task}-${name}`) ?? example(name),
+}));
+
+/** What is written in them. */
+const inputOf = (model, values) => Object.fromEntries(model.parts.filter(({ name, needed }) => needed || values[name])
+  .map(({ name, several }) => [name, several ? lines(values[name]) : values[name]]));
+
+const cutOf = (answer) => (answer.cut ? make("p", { class: "note" }, say("cut")) : null);
 
 export const classify = {
   name: "classify",
-  fields: () => [...texts(), { name: "label", kind: "kept" }],
+  fields: (model) => [...fieldsOf(model), { name: "label", kind: "kept" }],
   async ask({ values, of, keep, model, rerun, show }) {
-    const [answer] = await of("predict", { inputs: inputOf(values) });
+    const [answer] = await of("predict", { inputs: inputOf(model, values) });
     const found = Object.entries(answer.probabilities).sort((one, other) => other[1] - one[1]);
     const best = answer.label ?? found[0][0];
     const chosen = values.label in answer.probabilities ? values.label : best;
@@ -30,7 +38,7 @@ export const classify = {
       several ?? make("p", { class: "verdict" }, answer.label),
       bars(found.slice(0, MOST_BARS).map(([name, share]) => ({ name, share, best: answer.labels ? answer.labels.includes(name) : name === best })),
         { label: say("probabilities"), chosen, choose: explains ? choose : null }),
-      answer.cut ? make("p", { class: "note" }, say("cut")) : null,
+      cutOf(answer),
     ];
     if (!explains) return said;
     show(said);  // what it hung on takes longer
@@ -40,18 +48,18 @@ export const classify = {
 
 export const regress = {
   name: "regress",
-  fields: texts,
-  async ask({ values, of }) {
-    const [answer] = await of("predict", { inputs: inputOf(values) });
-    return [make("p", { class: "figure" }, answer.score.toPrecision(4)), answer.cut ? make("p", { class: "note" }, say("cut")) : null];
+  fields: fieldsOf,
+  async ask({ values, of, model }) {
+    const [answer] = await of("predict", { inputs: inputOf(model, values) });
+    return [make("p", { class: "figure" }, answer.score.toPrecision(4)), cutOf(answer)];
   },
 };
 
 export const tag = {
   name: "tag",
-  fields: () => [{ name: "text", label: say("text"), example: example("tagged"), rows: 3 }],
+  fields: fieldsOf,
   async ask({ values, of, model }) {
-    const [answer] = await of("predict", { inputs: { text: values.text } });
+    const [answer] = await of("predict", { inputs: inputOf(model, values) });
     const gaps = gapsOf(values.text, answer.words);
     const types = [...new Set((model.labels ?? answer.tags).map((each) => each.replace(/^[A-Z]-/, "")).filter((each) => each !== "O"))];
     const spans = answer.entities ?? answer.tags.map((type, at) => ({ type, start: at, end: at + 1 }));
@@ -66,18 +74,15 @@ export const tag = {
     }
     for (; at < answer.words.length; at += 1) shown.append(gaps[at], answer.words[at]);
     shown.append(gaps[at]);
-    return [shown, spans.length ? null : make("p", { class: "note" }, say("no-tags")), answer.cut ? make("p", { class: "note" }, say("cut")) : null];
+    return [shown, spans.length ? null : make("p", { class: "note" }, say("no-tags")), cutOf(answer)];
   },
 };
 
 export const qa = {
   name: "qa",
-  fields: () => [
-    { name: "question", kind: "line", label: say("question"), example: example("question") },
-    { name: "context", label: say("passage"), example: example("passage"), rows: 5 },
-  ],
-  async ask({ values, of }) {
-    const [answer] = await of("predict", { inputs: { question: values.question, context: values.context } });
+  fields: fieldsOf,
+  async ask({ values, of, model }) {
+    const [answer] = await of("predict", { inputs: inputOf(model, values) });
     const silent = answer.start === null;
     const others = answer.best.filter((each) => each.start !== answer.start || each.end !== answer.end);
     return [
@@ -99,18 +104,31 @@ function marked(passage, [answer]) {
 
 export const choice = {
   name: "choice",
-  fields: () => [
-    { name: "premise", label: say("beginning"), example: example("premise"), rows: 1 },
-    { name: "endings", label: say("endings"), example: example("endings"), rows: 4 },
-  ],
-  async ask({ values, of }) {
+  fields: fieldsOf,
+  async ask({ values, of, model }) {
     const endings = lines(values.endings);
     if (endings.length < 2) return [make("p", { role: "alert", class: "alert" }, say("too-few"))];
-    const [answer] = await of("predict", { inputs: { premise: values.premise, endings } });
+    const [answer] = await of("predict", { inputs: inputOf(model, values) });
     const best = Math.max(...answer.probabilities);
     return [
       make("p", { class: "verdict" }, answer.ending),
       bars(endings.map((name, at) => ({ name, share: answer.probabilities[at], best: answer.probabilities[at] === best })), { label: say("probabilities") }),
+    ];
+  },
+};
+
+/** A task that the page does not know: what its model says, by name. */
+export const other = {
+  name: "predict",
+  fields: fieldsOf,
+  async ask({ values, of, model }) {
+    const [{ probabilities, cut, ...answer }] = await of("predict", { inputs: inputOf(model, values) });
+    const shown = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+    const shares = probabilities && !Array.isArray(probabilities) ? Object.entries(probabilities) : [];
+    return [
+      ...Object.entries(answer).map(([name, value]) => make("p", { class: "verdict" }, make("span", { class: "share" }, name), " ", shown(value))),
+      shares.length ? bars(shares.slice(0, MOST_BARS).map(([name, share]) => ({ name, share })), { label: say("probabilities") }) : null,
+      cutOf({ cut }),
     ];
   },
 };

@@ -9,9 +9,10 @@ const TEXTS = {
     locked: "Token", "locked-note": "This server answers to those who have its token. It is kept in this tab, until you close it.", token: "Token", open: "Open", "wrong-token": "That is not the server’s token.",
     "task-classify": "Tells which label a text has.", "task-regress": "Gives a text a number.", "task-tag": "Marks names and other things in a text.",
     "task-qa": "Finds the answer to a question in a passage.", "task-choice": "Chooses how a text goes on.",
-    "task-embed": "Turns texts into vectors: alike in meaning, near each other.", "task-fill-mask": "Guesses words that are hidden.", "task-generate": "Writes on from a beginning.",
-    classify: "Classify", regress: "Score", tag: "Tag", qa: "Answer", choice: "Choose", fill: "Fill in", write: "Write on", similarity: "Similarity", senses: "Senses", attention: "Attention",
-    text: "Text", pair: "Second text, if the model reads pairs", question: "Question", passage: "Passage", beginning: "Beginning", endings: "Endings, one a line",
+    "task-embed": "Turns texts into vectors: alike in meaning, near each other.", "task-fill-mask": "Guesses words that are hidden.", "task-generate": "Writes on from a beginning.", "task-other": "Answers as it was trained to.",
+    predict: "Predict", classify: "Classify", regress: "Score", tag: "Tag", qa: "Answer", choice: "Choose", fill: "Fill in", write: "Write on", similarity: "Similarity", senses: "Senses", attention: "Attention",
+    text: "Text", beginning: "Beginning", "one-a-line": "{0}, one a line",
+    "part-text": "Text", "part-pair": "Second text, if the model reads pairs", "part-question": "Question", "part-context": "Passage", "part-premise": "Beginning", "part-endings": "Endings",
     sentences: "Sentences, one a line", word: "Word", tokens: "Tokens at most", temperature: "Each token", likeliest: "the likeliest", tame: "drawn, tamer", "as-it-is": "drawn as it is", layer: "Layer", head: "Head", second: "Second text",
     probabilities: "Probabilities", labels: "Labels: {0}", none: "none", cut: "The text is longer than the model reads; a part of it was left out.",
     why: "What “{0}” hung on", "why-note": "Shaded words speak for the label, underlined ones against it. Choose another label above to see its words.",
@@ -30,9 +31,10 @@ const TEXTS = {
     locked: "令牌", "locked-note": "此服务器只回答持有令牌的人。令牌只保存在这个标签页里，关闭即忘。", token: "令牌", open: "打开", "wrong-token": "令牌不对。",
     "task-classify": "判断一段文字属于哪个标签。", "task-regress": "给一段文字打分。", "task-tag": "标出文字中的人名、地名等。",
     "task-qa": "在文章中找出问题的答案。", "task-choice": "选出文字最合理的后续。",
-    "task-embed": "把文字变成向量：意思相近，距离就近。", "task-fill-mask": "猜测被遮住的词。", "task-generate": "从开头接着写。",
-    classify: "分类", regress: "打分", tag: "标注", qa: "问答", choice: "选择", fill: "填空", write: "续写", similarity: "相似度", senses: "词义", attention: "注意力",
-    text: "文字", pair: "第二段文字（如果模型读成对的文字）", question: "问题", passage: "文章", beginning: "开头", endings: "后续，每行一个",
+    "task-embed": "把文字变成向量：意思相近，距离就近。", "task-fill-mask": "猜测被遮住的词。", "task-generate": "从开头接着写。", "task-other": "按训练时的任务回答。",
+    predict: "预测", classify: "分类", regress: "打分", tag: "标注", qa: "问答", choice: "选择", fill: "填空", write: "续写", similarity: "相似度", senses: "词义", attention: "注意力",
+    text: "文字", beginning: "开头", "one-a-line": "{0}，每行一个",
+    "part-text": "文字", "part-pair": "第二段文字（如果模型读成对的文字）", "part-question": "问题", "part-context": "文章", "part-premise": "开头", "part-endings": "后续",
     sentences: "句子，每行一个", word: "词", tokens: "最多词元数", temperature: "每个词元", likeliest: "取最可能的", tame: "抽取，较保守", "as-it-is": "按概率抽取", layer: "层", head: "头", second: "第二段文字",
     probabilities: "概率", labels: "标签：{0}", none: "无", cut: "文字超过模型能读的长度，有一部分没有读。",
     why: "“{0}”的依据", "why-note": "着色的词支持这个标签，带下划线的词反对它。在上面选择别的标签可以看它的依据。",
@@ -47,8 +49,8 @@ const TEXTS = {
 
 const EXAMPLES = {
   en: {
-    text: "A quiet, generous film with a wonderful cast.", tagged: "Marie Curie moved from Warsaw to Paris in 1891.",
-    question: "When did Marie Curie move to Paris?", passage: "Marie Curie was born in Warsaw in 1867. In 1891 she moved to Paris, where she studied physics and mathematics.",
+    text: "A quiet, generous film with a wonderful cast.", "tag-text": "Marie Curie moved from Warsaw to Paris in 1891.",
+    question: "When did Marie Curie move to Paris?", context: "Marie Curie was born in Warsaw in 1867. In 1891 she moved to Paris, where she studied physics and mathematics.",
     premise: "She opened the umbrella because", endings: "it had started to rain.\nthe shop was closed.\nher brother likes music.",
     whole: "The capital of France is a city on the river Seine.", sentences: "A man is playing the guitar.\nSomebody makes music.\nThe stock market fell today.\nShares lost value this morning.",
     word: "bank", senses: "He sat down on the bank of the river.\nThe bank of the stream was muddy.\nShe took the money to the bank.\nThe bank raised its interest rates.",
@@ -56,8 +58,8 @@ const EXAMPLES = {
     attended: "The animal did not cross the street because it was too tired.",
   },
   zh: {
-    text: "这部电影安静而动人，演员非常出色。", tagged: "鲁迅一八八一年出生在浙江绍兴。",
-    question: "鲁迅出生在哪里？", passage: "鲁迅原名周树人，一八八一年出生在浙江绍兴，后来到日本学习医学。",
+    text: "这部电影安静而动人，演员非常出色。", "tag-text": "鲁迅一八八一年出生在浙江绍兴。",
+    question: "鲁迅出生在哪里？", context: "鲁迅原名周树人，一八八一年出生在浙江绍兴，后来到日本学习医学。",
     premise: "她打开雨伞，因为", endings: "开始下雨了。\n商店关门了。\n弟弟喜欢音乐。",
     whole: "北京是中国的首都。", sentences: "一个人在弹吉他。\n有人在演奏音乐。\n今天股市下跌。\n早上股票贬值了。",
     word: "苹果", senses: "他吃了一个苹果。\n树上的苹果红了。\n苹果公司发布了新手机。\n苹果的股票上涨了。",
@@ -72,6 +74,12 @@ export const LANGUAGES = Object.keys(TEXTS);
 export const current = () => language;
 export function speak(chosen) { language = LANGUAGES.includes(chosen) ? chosen : "en"; }
 export const say = (name, ...parts) => (TEXTS[language][name] ?? name).replace(/\{(\d)\}/g, (_, at) => parts[at]);
+/** What the fields for a part of an input are called; one that is not known, as its task calls it. */
+export const partName = (name, several) => {
+  const known = TEXTS[language][`part-${name}`] ?? name;
+  return several ? say("one-a-line", known) : known;
+};
+export const lead = (task) => TEXTS[language][`task-${task}`] ?? say("task-other");
 export const example = (name) => EXAMPLES[language][name];
 
 /** What one language has and another has not. */

@@ -1,1 +1,0 @@
-"""Raw text to shards. `prepare.py` tells how."""

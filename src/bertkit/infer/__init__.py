@@ -1,0 +1,20 @@
+"""A model in use: vectors, masked words, attention. Model folder in, answers out."""
+
+from bertkit.rooms import public
+
+__all__, __getattr__ = public(
+    __name__,
+    {
+        "batching": "batches token_budget",
+        "decoding": "Repetition drawn filtered fraction",
+        "encoder": "TextEncoder load_encoder",
+        "export": "TEXTS",
+        "generation": "Generator Text end_of_text generate prompt_ids write",
+        "layer_choice": "LayerChoice",
+        "prediction_files": "PredictionFile",
+        "predictor": "TaskPredictor",
+        "sampling": "Sampling",
+        "scoring": "CHARACTERS_AT_ONCE Scorer portions",
+        "vector_files": "vector_writer",
+    },
+)

@@ -1,1 +1,0 @@
-"""A model in use: vectors, masked words, attention. Model folder in, answers out."""

@@ -1,0 +1,28 @@
+"""The networks. Nothing here knows of files, texts or training.
+
+Shapes are written with these letters: B sequences in the batch, L tokens in a sequence, D hidden_size,
+H heads, K head_size (D / H), F intermediate_size, V vocab_size, N layers.
+"""
+
+from bertkit.rooms import public
+
+__all__, __getattr__ = public(
+    __name__,
+    {
+        "bert": "Bert",
+        "cache": "Cache",
+        "config": "Config Heads",
+        "crf": "Crf NO_TAG",
+        "encoder": "additive_mask",
+        "few_rows": "FewRowsLinear MOST_ROWS copied_bytes lay_out_for_few_rows",
+        "fine_tuned": "FineTuned HeadShape needs_pooler",
+        "heads": "Pooler",
+        "inputs": "counted lay_out",
+        "layers": "Dropout",
+        "network": "Network",
+        "packing": "Padded grouped",
+        "protocols": "ComparesTexts HasSpeaker Reader SaysWords TellsReplaced",
+        "recurrent": "through",
+        "vocabulary": "Fitted fit_vocabulary",
+    },
+)

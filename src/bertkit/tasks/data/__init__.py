@@ -1,1 +1,0 @@
-"""Labelled data as people keep it: tables, JSON lines, CoNLL columns, SQuAD files."""
