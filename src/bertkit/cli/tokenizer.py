@@ -21,15 +21,16 @@ from bertkit.cli.tokenizer_shared import (
     texts_of,
     write_tokenizer,
 )
-from bertkit.families import BERT
 from bertkit.settings import argument, option
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerTraining(Texts):
     out: Path = option(..., "The tokenizer folder to write.", flags="-o")
-    family: str = option(
-        BERT.name, "bert (WordPiece), roberta, gpt2 or modernbert (byte-level BPE), albert (Unigram), or gpt (BPE)."
+    family: str | None = option(
+        None,
+        "bert (WordPiece), roberta, gpt2 or modernbert (byte-level BPE), albert (Unigram), or gpt (BPE).",
+        usual="as for bert",
     )
     vocab_size: int | None = option(
         None, "Pieces in the vocabulary.", least=1, usual="about what the family's models have"

@@ -121,15 +121,15 @@ def reader_of(form: Form) -> Family:
     return next((family for family in _families.values() if family.tokenizer == form.name), BERT)
 
 
-def vocabulary(family: str = BERT.name, **settings: Any) -> VocabularyRecipe:
+def vocabulary(family: str | None = None, **settings: Any) -> VocabularyRecipe:
     """What to learn for the tokenizer of a family; or of a kind, by its own name.
 
     >>> vocabulary("albert").kin.kind
     'unigram'
     """
-    if family in FORMS:
+    if family is not None and family in FORMS:
         return VocabularyRecipe(family, **settings)
-    return VocabularyRecipe(family_called(family).tokenizer, **settings)
+    return VocabularyRecipe((family_called(family) if family else BERT).tokenizer, **settings)
 
 
 def family_of_size(name: str) -> Family:
