@@ -4,6 +4,7 @@ written. In this process, because there are many; test_cli_finetune.py has the s
 from __future__ import annotations
 
 import copy
+import csv
 import gzip
 import json
 from collections.abc import Callable
@@ -105,38 +106,36 @@ def finetune(folder: Path, tiny_folder: Path, task: str, train: Path, *options: 
 @pytest.mark.parametrize(
     ("task", "name", "content", "options", "told"),
     [
-        ("classify", "a.csv", ROWS, ("--text", "txt"), ("a.csv has no column 'txt'", "Did you mean 'text'?")),
+        ("classify", "a.csv", ROWS, ("--text", "txt"), ("there is no column 'txt'", "Did you mean 'text'?")),
         ("classify", "a.csv", ROWS.replace(",pos", ",neg"), (), ("line 2: there is only one label", "'neg'")),
         ("classify", "a.csv", ROWS.replace(",neg", ",pos"), ("--multi-label",), ("only one label", "'pos'")),
-        ("classify", "a.csv", SEVERAL.replace("|", ";"), ("--multi-label",), ("line 3: no text", "'a;b'", "a pipe")),
-        ("classify", "a.csv", ROWS + " ,pos\n", (), ("line 22: 'text' is empty", "fill it in")),
-        ("classify", "a.csv", ROWS.replace(",", ";"), (), ("'text;label'", "--delimiter semicolon")),
-        ("classify", "a.csv", "good, so;1\nbad, so;0\n" * 9, (), ("as many semicolons", "--delimiter semicolon")),
+        ("classify", "a.csv", ROWS + " ,pos\n", (), ("line 22: the text is empty", "fill it in", "--bad-rows skip")),
+        ("classify", "a.csv", "text, so;1\nbad, so;0\n" * 9, (), ("as many commas and semicolons", "--delimiter semi")),
         ("classify", "a.csv", ROWS + ROWS, (), ("line 22: the header once more", "joined")),
         ("classify", "a.csv.gz", gzip.compress(ROWS.encode())[:-9], (), ("ends early", "Copy or download")),
         ("classify", "a.csv", b"\x89PNG\r\n\x1a\n" + bytes(50), (), ("a PNG picture", "Give a table")),
         ("classify", "a.csv", b"", (), ("a.csv: empty", "Give a table")),
         ("classify", "a.csv", "text,label\n", (), ("a.csv has no rows",)),
-        ("classify", "a.jsonl", '{"text": "a", "label": 1}\n{\n', (), ("line 2: not valid JSON", "Mend the line")),
-        ("classify", "a.tsv", PAIRS.replace("sentence2", "sentense2"), (), ("no 'sentence2'", "'sentense2'?")),
-        ("classify", "a.tsv", PAIRS + "good\t\t1\n", (), ("line 22: 'sentence2' is empty",)),
+        ("classify", "a.jsonl", '{"text": "a", "label": 1}\n{\n', (), ("line 2: not valid JSON", "leave the row out")),
+        ("classify", "a.tsv", PAIRS + "good\t\t1\n", (), ("line 22: the pair is empty",)),
+        ("classify", "a.csv", "a,b\n1,2\n", (), ("the text; and no", "--text-column", "--label-column", "--columns")),
         ("regress", "a.csv", SCORES + "b,NaN\n", (), ("line 22: the score is 'NaN', not a number", "mend it")),
-        ("regress", "a.csv", TWO_NUMBERS, (), ("2 columns have numbers, 'stars given', 'words',", "--score-column")),
+        ("regress", "a.csv", TWO_NUMBERS, (), ("plainly the score", "--score-column")),
         ("regress", "a.csv", SCORES, ("--score", "scor"), ("Did you mean 'score'?",)),
         ("tag", "a.jsonl", WORDS + '{"words": ["a"], "tags": []}', (), ("line 13: 1 words", "0 tags", "needs a tag")),
-        ("tag", "a.jsonl", WORDS + '{"words": [], "tags": []}', (), ("line 13: 'words' has no words",)),
-        ("tag", "a.jsonl", WORDS + '{"words": [""], "tags": ["O"]}', (), ("line 13: word 1 of 'words' is empty",)),
-        ("tag", "a.conll", TAGGED + "to O\nBonn I-LOC\n", (), ("line 50: the tag 'I-LOC' after 'O'", "'B-LOC'")),
-        ("tag", "a.txt", CHINESE + "我 O\n北 I-LOC\n", (), ("line 62: the tag 'I-LOC' after 'O'", "'B-LOC'")),
-        ("tag", "a.txt", CHINESE + "北京\n", (), ("line 61: '北京' has no tag",)),
+        ("tag", "a.jsonl", WORDS + '{"words": [], "tags": []}', (), ("line 13: there are no words",)),
+        ("tag", "a.jsonl", WORDS + '{"words": [""], "tags": ["O"]}', (), ("line 13: word 1 is empty",)),
+        ("tag", "a.conll", TAGGED + "to O\nBonn I-LOC\n", (), ("line 49: the tag 'I-LOC' continues", "--repair-tags")),
+        ("tag", "a.conll.train", CHINESE + "我 O\n北 I-LOC\n", (), ("line 61: the tag 'I-LOC'", "--repair")),
+        ("tag", "a.txt", CHINESE + "北京\n", (), ("line 61: a word, '北京', without a tag",)),
         ("qa", "a.json", squad(asked(text="Sweden")), (), ("question 'q1': the answer 'Sweden' is not in", "mend it")),
         ("qa", "a.json", squad(asked(), asked()), (), ("question 'q1': this id is there twice", "its own id")),
-        ("qa", "a.json", squad(asked()).replace("context", "contxt"), (), ("there is no context", "'contxt'?")),
+        ("qa", "a.json", squad(asked()).replace("context", "contxt"), (), ("the context", "'contxt'?")),
         ("qa", "a.jsonl", QUESTIONS.replace("context", "contxt"), (), ("the context", "Did you mean 'contxt'?")),
-        ("choice", "a.jsonl", CHOICES.replace("premise", "premis"), (), ("the beginning", "Did you mean 'premis'?")),
+        ("choice", "a.jsonl", CHOICES.replace("premise", "premis"), (), ("the premise", "Did you mean 'premis'?")),
         ("choice", "a.jsonl", CHOICES, ("--endings", "ending"), ("no column 'ending'", "Did you mean 'endings'?")),
         ("choice", "a.jsonl", CHOICES + choice("b"), (), ("line 13", "two or more")),
-        ("choice", "a.jsonl", CHOICES + choice("b", None), (), ("ending is None",)),
+        ("choice", "a.jsonl", CHOICES + choice("b", None), (), ("['b', None]", "two or more")),
         ("choice", "a.jsonl", CHOICES + choice("b", "c", label=2), (), ("must be 0 to 1",)),
     ],
 )  # fmt: skip
@@ -172,7 +171,7 @@ def test_wrong_examples_are_not_learned_from(
             "a O\nb B-PER\n",
             "dev.conll, line 1, word 2 of the sentence: the type 'PER', of 'b', is not among",
         ),
-        ("tag", "conll", TAGGED, "-DOCSTART- O\n", "dev.conll holds no sentence"),
+        ("tag", "conll", TAGGED, "-DOCSTART- O\n", "dev.conll has no rows"),
         (
             "choice",
             "jsonl",
@@ -227,25 +226,23 @@ def test_predictions_for_wrong_input_leave_nothing(
     name, content = GOOD[task]
     source = written(tmp_path, f"{name}.gz" if damage is cut_short else name, damage(content))
     done = run("predict", models / task, source, "--out", tmp_path / "new" / "answers.jsonl", "--threads", 1)
-    refused(done, source.name, ", line ")
-    refused(run("evaluate", models / task, source, "--threads", 1), source.name, ", line ")
+    refused(done, source.name, "line ")
+    refused(run("evaluate", models / task, source, "--threads", 1), source.name, "line ")
     assert list(tmp_path.iterdir()) == [source]
 
 
 @pytest.mark.parametrize(
     ("task", "name", "content", "told"),
     [
-        ("classify", "a.csv", "text\na\n \n", "a.csv, line 3: 'text' is empty"),
-        ("classify", "a.txt", "a\n\nb\n", "a.txt, line 2: no text on it"),
-        ("classify", "a.json", squad(asked()), "a.json is in SQuAD's format, questions about passages"),
-        ("classify", "a.json", json.dumps(json.loads(squad(asked())), indent=1), "a.json is in SQuAD's format"),
-        ("tag", "a.json", squad(asked()), "It is made for qa."),
-        ("regress", "a.json", '{"n": 1, "data": [{"text": "a"}]}', "with 1 others in its 'data', not a JSON object a"),
+        ("classify", "a.csv", "txet\na\n", "no column is plainly the text"),
+        ("classify", "a.csv", "text,n\na,1\n ,2\n", "a.csv, line 3: the text is empty"),
+        ("classify", "a.json", squad(asked()), "no column is plainly the text"),
+        ("tag", "a.json", squad(asked()), "no column is plainly the words"),
         ("pair", "a.txt", "a\nb\n", "a.txt, line 1: the model reads two texts at once, and there is one"),
-        ("tag", "a.jsonl", '{"words": ["a"]}\n{"words": []}\n', "a.jsonl, line 2: 'words' has no words"),
+        ("tag", "a.jsonl", '{"words": ["a"]}\n{"words": []}\n', "a.jsonl, line 2: there are no words"),
         ("qa", "a.jsonl", '{"question": "a", "context": ""}\n', "a.jsonl, line 1: the context is empty"),
-        ("choice", "a.jsonl", '{"premise": "a", "endings": ["b"]}\n', "a.jsonl, line 1: the endings are ('b',)"),
-        ("choice", "a.txt", "a\n", "a.txt is plain text, and rows with columns are needed"),
+        ("choice", "a.jsonl", '{"premise": "a", "endings": ["b"]}\n', "a.jsonl, line 1: the endings are ['b']"),
+        ("choice", "a.txt", "a\n", "no column is plainly the endings"),
     ],
 )
 def test_a_row_that_cannot_be_answered_is_named(
@@ -256,59 +253,45 @@ def test_a_row_that_cannot_be_answered_is_named(
     assert list(tmp_path.iterdir()) == [source]
 
 
-@pytest.mark.parametrize("task", ["classify", "regress", "tag"])
-@pytest.mark.parametrize(
-    ("content", "told"), [('{"text": "a"}\n', "--format jsonl"), ("id,text\n1,a\n", "--format csv")]
-)
-def test_what_comes_on_standard_input_and_is_no_plain_text_is_not_answered(
-    monkeypatch: pytest.MonkeyPatch, models: Path, task: str, content: str, told: str
-):
-    monkeypatch.setattr("bertkit.corpus.reading.decompress._Stdin.ahead", b"")
-    done = CliRunner().invoke(app, ["predict", str(models / task), "--threads", "1"], input=content)
-    refused(done, "standard input, line 1", told)
-    assert done.stdout == ""
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ((), "Say that it is a table: --format csv --delimiter tab."),
-        (("--format", "jsonl"), "not valid JSON"),
-        (("--format", "csv", "--delimiter", "tab"), ""),
-        (("--format", "tsv"), "quotes are text, as --format tsv says, and seem to be around cells"),
-    ],
-)
-def test_quotes_in_what_comes_on_standard_input_are_what_is_said(
-    monkeypatch: pytest.MonkeyPatch, models: Path, options: tuple[str, ...], told: str
-):
-    monkeypatch.setattr("bertkit.corpus.reading.decompress._Stdin.ahead", b"")
-    content = '"text"\t"label"\n"good\tvalue"\t"x"\n"two\nlines"\t"y"\n'
-    done = CliRunner().invoke(app, ["predict", str(models / "classify"), "--threads", "1", *options], input=content)
-    assert told in done.stderr
-    assert done.exit_code == (0 if "csv" in options else 3), done.output
-    assert len(done.stdout.splitlines()) == (2 if "csv" in options else 0)
-
-
 def test_input_that_turns_out_wrong_while_answers_are_written_leaves_nothing(tmp_path: Path):
     with pytest.raises(InputError), PredictionFile.opened(tmp_path / "out.jsonl", {"input": "a"}) as file:
-        assert list(file.write([{"label": "a"}])) == [1]
+        assert list(file.write([({}, {"label": "a"})])) == [1]
         raise InputError("line 2 is wrong")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(KeyboardInterrupt), PredictionFile.opened(tmp_path / "out.jsonl", {"input": "a"}) as file:
-        assert list(file.write([{"label": "a"}] * (EXAMPLES_AT_ONCE + 1))) == [EXAMPLES_AT_ONCE, 1]
+        assert list(file.write([({}, {"label": "a"})] * (EXAMPLES_AT_ONCE + 1))) == [EXAMPLES_AT_ONCE, 1]
         raise KeyboardInterrupt
     with PredictionFile.opened(tmp_path / "out.jsonl", {"input": "a"}) as file:
         assert file.done == EXAMPLES_AT_ONCE, "what was interrupted goes on, with those that are computed together"
 
 
-def test_every_line_of_plain_text_is_tagged(tmp_path: Path, models: Path):
+def test_every_line_of_plain_text_that_is_not_blank_is_tagged_and_known_by_its_number(tmp_path: Path, models: Path):
     source = written(tmp_path, "a.txt", "going to Bonn\n\nEU is not here\n\n")
     out = tmp_path / "answers.jsonl"
-    done = run("predict", models / "tag", source, "-o", out, "--format", "text", "--threads", 1)
+    done = run("predict", models / "tag", source, "-o", out, "--threads", 1)
     assert done.exit_code == 0, done.output
     answers = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [len(answer["words"]) for answer in answers] == [3, 0, 4, 0]
-    assert answers[1] == {"words": [], "tags": [], "entities": [], "probabilities": []}
+    assert [(answer["id"], len(answer["words"])) for answer in answers] == [(1, 3), (3, 4)]
+
+
+def test_a_table_gets_answers_beside_its_columns(tmp_path: Path, models: Path):
+    source = written(tmp_path, "a.csv", 'id,text,label\nx7,"good, so",yes\n,,\nx9,,no\nx8,"two\nlines",no\n')
+    out = tmp_path / "answers.csv"
+    refused(run("predict", models / "classify", source, "-o", out, "--threads", 1), "line 4: the text is empty")
+    done = run("predict", models / "classify", source, "-o", out, "--bad-rows", "skip", "--threads", 1)
+    assert done.exit_code == 0, done.output
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["id"], row["text"], row["label"]) for row in rows] == [
+        ("x7", "good, so", "yes"),
+        ("x8", "two\nlines", "no"),
+    ]
+    assert all(row["predicted_label"] in ("neg", "pos") and 0.5 <= float(row["probability"]) <= 1 for row in rows)
+    beside = tmp_path / "answers.csv.a.csv.bad-rows.jsonl"
+    assert json.loads(beside.read_text())["row"]["id"] == "x9"
+    assert str(beside) in done.stderr
+    done = run("predict", models / "classify", source, "--bad-rows", "skip", "--threads", 1)
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["x7", "x8"]
 
 
 def test_thousands_of_classes_are_learned(tmp_path: Path, tiny_folder: Path):

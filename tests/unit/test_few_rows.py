@@ -44,3 +44,15 @@ def test_the_copies_are_counted(tiny: Bert, laid_out: Bert):
     linear = [each for each in tiny.encoder.modules() if isinstance(each, torch.nn.Linear)]
     assert copied_bytes(laid_out) == 4 * sum(each.weight.numel() for each in linear) > 0
     assert copied_bytes(tiny) == 0
+
+
+def test_weights_that_have_changed_are_laid_out_again(laid_out: Bert):
+    model = copy.deepcopy(laid_out)
+    layer = next(each for each in model.modules() if isinstance(each, FewRowsLinear))
+    x = torch.randn(5, layer.in_features)
+    with torch.no_grad():
+        before = layer(x)
+        layer.weight.mul_(2)
+        torch.testing.assert_close(layer(x) - layer.bias, 2 * (before - layer.bias))
+        layer.weight.data = torch.zeros_like(layer.weight)
+        torch.testing.assert_close(layer(x), layer.bias.expand(5, -1))

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertkit.errors import InputError, UsageError
-from bertkit.tables import QaExample, TextExample, in_both
+from bertkit.tables import TextExample, in_both
 from bertkit.tables.split import split
-from bertkit.tasks import Classify, Qa, Regress
+from bertkit.tasks import Classify, Qa, QaExample, Regress
 from bertkit.train import FinetuneRequest, read_examples
 
 ONE_LABEL, SEVERAL_LABELS = (Classify(classes=("a", "b"), multi_label=several) for several in (False, True))

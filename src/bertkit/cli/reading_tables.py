@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from bertkit.cli.options import MACHINE, PRECISION, RUNTIME, Opening, note
 from bertkit.errors import UsageError
-from bertkit.settings import option
-from bertkit.tables.reading import FILE, TableSettings
-from bertkit.tasks.options import TASK
+from bertkit.settings import Settings, option, options_of
+from bertkit.tables.reading import TableSettings
+from bertkit.tasks.options import TASK, columns_beside
 
 if TYPE_CHECKING:
     from bertkit.infer.predictor import TaskPredictor
     from bertkit.tables.reading import Reading
+
+COLUMNS = "columns"
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsesTask(TableSettings, Opening):
     """A fine-tuned model, and what is said of its task; where nothing is, it is as in training."""
 
-    pair_column: str | None = option(None, "The column with the second text.", group=FILE)
-    question_column: str | None = option(
-        None, "qa: the column with the question; `text_column` has the passage.", group=FILE
-    )
-    endings: str | None = option(None, "choice: the columns with the endings, as a,b,c.", group=FILE)
+    own: Settings = field(default_factory=Settings)
+    """The columns of the parts that a task has alone."""
 
     long: str | None = option(
         None,
-        "classify, regress: texts longer than the model: head-tail, windows, head or error.",
+        "classify, regress, generate: texts longer than the model: head-tail, windows, head or error.",
         usual="as in training",
         group=TASK,
     )
@@ -50,8 +49,34 @@ class UsesTask(TableSettings, Opening):
     first_ending: int | None = option(
         None, "choice: the number of the first ending.", least=0, most=1, usual="as in training", group=TASK
     )
+    most: int | None = option(None, "generate: tokens to write at most.", least=2, usual="as in training", group=TASK)
+    beams: int | None = option(
+        None,
+        "generate: search for the likeliest text, following so many.",
+        least=1,
+        most=256,
+        usual="as in training",
+        group=TASK,
+    )
+    length_penalty: float | None = option(
+        None, "generate: of beams; more than 1 favours longer texts.", usual="as in training", group=TASK
+    )
+    no_repeat: int | None = option(
+        None, "generate: no so many tokens in a row twice.", least=0, usual="as in training", group=TASK
+    )
+    best: int | None = option(
+        None, "generate: tell so many texts of the beams, the best first, with scores.", least=1, usual="1", group=TASK
+    )
     precision: str = option("float32", PRECISION, group=MACHINE)
     runtime: str = option("torch", RUNTIME, group=MACHINE)
+
+    @classmethod
+    def variants(cls) -> Mapping[str, type[Settings]]:
+        return {COLUMNS: columns_beside(options_of(cls))}
+
+    @classmethod
+    def variant_of(cls, said: Mapping[str, Any]) -> str:  # noqa: ARG003
+        return COLUMNS
 
 
 def open_predictor(asked: UsesTask) -> TaskPredictor:
@@ -62,12 +87,16 @@ def open_predictor(asked: UsesTask) -> TaskPredictor:
         device=asked.device,
         precision=asked.precision,
         threads=asked.threads,
-        ignore_config_keys=asked.ignore_config_key,
         runtime=asked.runtime,
         long=asked.long,
         no_answer=asked.no_answer,
         threshold=asked.threshold,
         first_ending=asked.first_ending,
+        most=asked.most,
+        beams=asked.beams,
+        length_penalty=asked.length_penalty,
+        no_repeat=asked.no_repeat,
+        best=asked.best,
     )
     if not isinstance(predictor, TaskPredictor):
         raise UsageError(
@@ -82,7 +111,7 @@ def as_in_training(reading: Reading, asked: UsesTask, labels: tuple[str, ...] = 
     from bertkit.hub.fine_tuned import columns_of
     from bertkit.hub.folder import ModelFolder
 
-    folder = ModelFolder(find_folder(asked.model), ignore_config_keys=asked.ignore_config_key)
+    folder = ModelFolder(find_folder(asked.model))
     return replace(reading, remembered=columns_of(folder), labels=labels)
 
 

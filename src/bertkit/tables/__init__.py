@@ -1,21 +1,17 @@
-"""Labelled data as people keep it: tables, JSON lines, CoNLL columns, SQuAD files."""
+"""Labelled data as people keep it, by contract: the extension says the kind, the header the columns, and what cannot be
+known is asked for in one message."""
 
 from bertkit.rooms import public
 
 __all__, __getattr__ = public(
     __name__,
     {
-        "conll": "TagExample looks_like_columns",
-        "dialects": "LOOK_AT find_writing",
-        "headers": "looks_like_data",
-        "ids": "SeenIds id_column",
-        "quoting": "Quotes QuotesLeft quotes_in",
+        "bad_rows": "BadRows",
+        "columns": "find_columns",
+        "formats": "KINDS kind_of",
         "reading": "Reading",
-        "rows": "Table",
-        "schemes": "Entity entities from_entities recognise to_iob2",
         "split": "in_both",
-        "squad": "Answer QaExample",
-        "text_pairs": "PairExample",
-        "texts": "TextExample in_order",
+        "table": "Row Table",
+        "values": "TextExample in_order label_of number_of text_of",
     },
 )

@@ -10,10 +10,10 @@ import codecs
 import re
 from collections.abc import Iterator
 
-from bertkit.corpus.reading.decompress import ByteStream, DamageError
+from bertkit.corpus.reading.decompress import ByteStream
 from bertkit.errors import UsageError
 
-HEAD = 8192
+HEAD, LOOK_AT = 8192, 2**20
 MARKS = {  # the longer first: UTF-32's begins with UTF-16's
     codecs.BOM_UTF32_LE: "utf-32-le",
     codecs.BOM_UTF32_BE: "utf-32-be",
@@ -59,37 +59,9 @@ def mark_of(head: bytes) -> tuple[bytes, str]:
     return next(((mark, encoding) for mark, encoding in MARKS.items() if head.startswith(mark)), (b"", ""))
 
 
-def wide_encoding(head: bytes) -> str:
-    """Which UTF-16 or UTF-32 a text without a byte-order mark seems to be; "" if it has few NULs or is no text.
-
-    wide_encoding("some text".encode("utf-16-le")) is "utf-16-le".
-    """
-    if b"\0" not in head or has_few_nuls(head):
-        return ""
-    for encoding, width in (("utf-32-le", 4), ("utf-32-be", 4), ("utf-16-le", 2), ("utf-16-be", 2)):
-        whole = head[: len(head) // width * width]
-        try:
-            text = whole.decode(encoding)
-        except UnicodeDecodeError as problem:
-            if problem.end < len(whole) - 2:  # the last character may be cut in two
-                continue
-            text = whole[: problem.start].decode(encoding)
-        sane = sum(character.isprintable() or character.isspace() for character in text)
-        if text and sane >= 0.95 * len(text) and _western_or_spaced(text):
-            return encoding
-    return ""
-
-
 def has_few_nuls(head: bytes) -> bool:
     """Whether this is UTF-8 into which a NUL has strayed here and there."""
-    if head.count(0) > max(1, len(head) // 4):
-        return False
-    return _begins_as_utf8(head)
-
-
-def _western_or_spaced(text: str) -> bool:
-    """Real text has ASCII in it: spaces, digits, line ends. In bytes paired the wrong way round there is little."""
-    return sum(character.isascii() for character in text) > 0.005 * len(text)
+    return head.count(0) <= max(1, len(head) // 4) and _begins_as_utf8(head)
 
 
 def likely_encodings(raw: bytes, at: int) -> list[str]:
@@ -133,12 +105,10 @@ def as_utf8(stream: ByteStream, encoding: str) -> tuple[ByteStream, str]:
     head = stream.peek(HEAD)
     mark, marked = mark_of(head)
     said = check_encoding(encoding)
-    usual = said if not marked or (marked == "utf-8" != said and not _begins_as_utf8(head)) else marked
-    if usual == "utf-8" and (wide := wide_encoding(head)):
-        return ByteStream(_looks_wide(wide)), usual
+    believed = marked and (marked != "utf-8" or said == marked or _begins_as_utf8(stream.peek(LOOK_AT)))
+    usual = marked if believed else said
     if usual in ("utf-16", "utf-32"):
-        seems = wide_encoding(head)
-        usual = seems if seems.startswith(usual) else f"{usual}-le"
+        usual = f"{usual}-le"
     stream.read(len(mark))
     pieces = stream.pieces()
     if usual != "utf-8":
@@ -152,12 +122,6 @@ def _begins_as_utf8(head: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _looks_wide(encoding: str) -> Iterator[bytes]:
-    family = encoding[:6].upper()
-    yield b""
-    raise DamageError(f"looks like {family} without a byte-order mark; name the encoding with `encoding={encoding}`")
 
 
 def _transcoded(pieces: Iterator[bytes], encoding: str) -> Iterator[bytes]:

@@ -110,12 +110,10 @@ class Dialect(NamedTuple):
     """Whether quote characters around a cell are no part of it."""
     skipped_lines: int = 0
     """At the beginning, before the header."""
-    spaced: bool = False
-    """Whether spaces before a cell are no part of it, where quotes are quoting."""
 
     def reader(self, lines: Iterable[str], *, strict: bool = False) -> Iterator[list[str]]:
         if self.quoted:
-            return csv.reader(lines, delimiter=self.delimiter, skipinitialspace=self.spaced, strict=strict)
+            return csv.reader(lines, delimiter=self.delimiter, strict=strict)
         return csv.reader(lines, delimiter=self.delimiter, quoting=csv.QUOTE_NONE, strict=strict)
 
 
