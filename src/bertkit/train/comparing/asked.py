@@ -11,6 +11,7 @@ from typing import Any
 from bertkit.corpus.folder import MANIFEST
 from bertkit.errors import UsageError
 from bertkit.families import PRESETS, Family, family_of_size, reader_of
+from bertkit.hub.folder import ModelFolder
 from bertkit.text.recipe import VocabularyRecipe
 from bertkit.train.comparing.contestants import Contestant, require_different
 from bertkit.train.comparing.tasks import TaskAsked
@@ -93,9 +94,13 @@ class Asked:
         ).request()
 
     def _require_positions(self, contestant: Contestant) -> None:
-        longest = max(stage.length for stage in self.recipe_of(contestant).stages)
+        if contestant.ready is None:
+            longest = max(stage.length for stage in self.recipe_of(contestant).stages)
+            positions = PRESETS[contestant.model]().max_length
+        else:
+            longest, positions = 0, ModelFolder(contestant.ready).config.max_length
         for what, length in (("sequences", longest), ("examples", self.max_length)):
-            if length > (positions := PRESETS[contestant.model]().max_length):
+            if length > positions:
                 raise UsageError(
                     f"{contestant.name}: {what} of {length} tokens, and the model has {positions} positions",
                     "Give a smaller `length`." if what == "sequences" else "Give a smaller `max_length`.",
@@ -121,7 +126,8 @@ class Asked:
     @property
     def families(self) -> list[Family]:
         """The tokenizers' families, each once."""
-        return list({reads(contestant).name: reads(contestant) for contestant in self.contestants}.values())
+        made = [reads(contestant) for contestant in self.contestants if contestant.ready is None]
+        return list({family.name: family for family in made}.values())
 
     @property
     def keeps_case(self) -> bool:
@@ -139,7 +145,8 @@ class Asked:
         """For each pretraining one contestant that needs it."""
         runs: dict[str, Contestant] = {}
         for contestant in self.contestants:
-            runs.setdefault(contestant.folder, contestant)
+            if contestant.ready is None:
+                runs.setdefault(contestant.folder, contestant)
         return runs
 
     def shared(self) -> dict[str, Any]:
@@ -155,4 +162,6 @@ class Asked:
 
 def reads(contestant: Contestant) -> Family:
     """The family of the tokenizer its model reads."""
+    if contestant.ready is not None:
+        return reader_of(ModelFolder(contestant.ready).family.form)
     return reader_of(family_of_size(contestant.model).form)

@@ -146,9 +146,10 @@ class Comparison:
             if told != task.name:
                 self.watcher.began(f"fine-tuning {entry.called} for {task.name}")
                 told = task.name
-            examples, run = self.examples[task.name], self.out / "runs" / entry.contestant.folder
+            examples = self.examples[task.name]
+            start = entry.contestant.ready or self.out / "runs" / entry.contestant.folder / "model"
             try:
-                score = self.trials.fit(entry, run, task, examples, seed, watcher)
+                score = self.trials.fit(entry, start, task, examples, seed, watcher)
             except InterruptionError:
                 raise
             except BertkitError as problem:
@@ -197,7 +198,6 @@ class Comparison:
 
     def _row(self, entry: Entry) -> dict[str, Any]:
         contestant, known = entry.contestant, self.trials.scores(entry)
-        job = self.job(contestant)
         row: dict[str, Any] = {
             "name": entry.name,
             "title": entry.called,
@@ -221,7 +221,8 @@ class Comparison:
         }
         if failed := self.without_score.get(entry.name):
             row["failed_tasks"] = failed
-        if not entry.random:
+        if not entry.random and contestant.ready is None:
+            job = self.job(contestant)
             row["pretraining"] = its = job.known()
             if its["held_out"]:
                 its["held_out"]["length"] = job.length

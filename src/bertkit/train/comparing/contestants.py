@@ -3,12 +3,14 @@
 bert-mini                                as the recipe has it
 bert-mini:no-nsp:mask=word               with differences
 bert-mini:no-nsp:left-to-right:lstm=256  the same pretraining as without lstm, which is of fine-tuning
+./vectors                                a model folder, as it is: word vectors, or what was pretrained elsewhere
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from bertkit.errors import UsageError, nearest, shortened
@@ -32,6 +34,11 @@ class Contestant:
     """As they were said; a flag's value is empty."""
     title: str = ""
     """What tables call it, if not by its name."""
+
+    @property
+    def ready(self) -> Path | None:
+        """Its folder, of one that is not pretrained here."""
+        return None if self.model in PRESETS else Path(self.model)
 
     @property
     def name(self) -> str:
@@ -86,6 +93,10 @@ def contestants_of(text: str) -> list[Contestant]:
 
 def _contestant(text: str) -> Contestant:
     model, *said = text.split(":")
+    if model not in PRESETS and (Path(model) / "config.json").is_file():
+        if other := next((name for name in said if name.partition("=")[0] not in FINE_TUNING), None):
+            raise UsageError(f"{text}: {shortened(other)} of a model that is there", "Leave it out.")
+        return Contestant(model=model, options=said_in(said, options(), text), title=Path(model).resolve().name)
     if model not in PRESETS:
         raise UsageError(
             f"no model is called {shortened(model)}", f"{nearest(model, PRESETS)} There are: {', '.join(PRESETS)}."

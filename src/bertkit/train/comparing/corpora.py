@@ -26,7 +26,7 @@ from bertkit.hub.fetch import find_folder
 from bertkit.text.chinese import segmenter_installed
 from bertkit.text.kinds import WORD_START
 from bertkit.text.sample import Sample
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.text.tokenizer import Tokenizer, ordinary_ids
 from bertkit.text.train import train
 from bertkit.train.comparing.asked import Asked, reads
 
@@ -65,7 +65,7 @@ class Corpora:
     def _check(self) -> None:
         """Every contestant has a corpus it can read, or can get one; the text is there."""
         there = self.given or self.tokenizers
-        for contestant in self.asked.contestants if there else ():
+        for contestant in self.asked.runs.values() if there else ():
             wanted = reads(contestant)
             if wanted.name not in there:
                 what = "a corpus prepared for it" if self.given else "such a tokenizer"
@@ -154,7 +154,7 @@ def _with_both_splits(corpus: CorpusFolder, way_out: str) -> CorpusFolder:
 def byte_lengths(tokenizer: Tokenizer) -> Array:
     """How many bytes of text each token stands for, spaces not counted; special tokens stand for none."""
     lengths = np.zeros(tokenizer.vocab_size, np.int64)
-    for number in tokenizer.ordinary_ids:
+    for number in ordinary_ids(tokenizer):
         token = tokenizer.token(number)
         if tokenizer.kind == "bpe" and not tokenizer.form.word_end:  # a letter of such a token is a byte
             lengths[number] = len(token.replace(SPACE_OF_BYTES, ""))

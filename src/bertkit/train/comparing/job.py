@@ -41,8 +41,7 @@ class Job:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Job:
         asked = values["request"]
-        lists = {"shards": Path(asked["shards"]), "ignore_config_keys": tuple(asked["ignore_config_keys"])}
-        request = Request(**{**asked, **lists})
+        request = Request(**{**asked, "shards": Path(asked["shards"])})
         return cls(request=request, run=Path(values["run"]), length=values["length"])
 
     @property

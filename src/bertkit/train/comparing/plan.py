@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from bertkit.families import PRESETS
+from bertkit.hub.folder import ModelFolder
 from bertkit.train.comparing.compare import Comparison
 from bertkit.train.comparing.contestants import Contestant
 from bertkit.train.comparing.tasks import TaskAsked
@@ -73,7 +74,7 @@ def _fit_seconds(comparison: Comparison, contestant: Contestant, task: TaskAsked
     some = examples.train[:200]
     words = sum(len(repr(examples.task.ties(example).content).split()) for example in some) / max(len(some), 1)
     length = round(min(asked.max_length, TOKENS_PER_WORD * words + 2))
-    config = PRESETS[contestant.model]()
+    config = PRESETS[contestant.model]() if contestant.ready is None else ModelFolder(contestant.ready).config
     epochs = asked.epochs or FitSettings.usual(width=config.hidden_size, units=count, family=config.family).epochs
     tokens = length * (count * epochs + len(examples.dev) / 3)
     return tokens * flops_per_token(config, length, 0.0) / rate

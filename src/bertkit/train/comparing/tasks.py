@@ -12,8 +12,8 @@ import numpy as np
 from bertkit.corpus.keyed import Order
 from bertkit.errors import InputError, UsageError, shortened
 from bertkit.files import sha256_of
-from bertkit.tables.delimiters import delimiter_called
 from bertkit.tables.reading import FILE
+from bertkit.tables.table import delimiter_called
 from bertkit.tasks import TASKS, task_called
 from bertkit.tasks.options import TASK
 from bertkit.train.comparing.said import Where, known, said_in, settings_said
@@ -69,7 +69,11 @@ def task_of(text: str) -> TaskAsked:
     """
     before, _, rest = text.partition(":")
     name, named, task = before.rpartition("=")
-    task_called(task)
+    if task_called(task).start is not None:
+        raise UsageError(
+            f"`task={shortened(text)}`: what writes is put together for each model",
+            f"Fine-tune each for {task} by itself.",
+        )
     files: list[str] = []
     said: list[str] = []
     for part in rest.split(":") if rest else []:

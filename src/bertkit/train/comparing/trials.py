@@ -51,7 +51,7 @@ def entries(asked: Asked) -> list[Entry]:
     """Each contestant; and, if asked for, each shape once with random weights."""
     rows = [Entry(contestant) for contestant in asked.contestants]
     shapes: dict[tuple[Any, ...], Contestant] = {}
-    for contestant in asked.contestants:
+    for contestant in (each for each in asked.contestants if each.ready is None):
         recipe = asked.recipe_of(contestant)
         shape = contestant.model, recipe.causal, recipe.pre_norm, contestant.lstm
         shapes.setdefault(shape, contestant)
@@ -104,8 +104,8 @@ class Trials:
         files = [str(Path(file).resolve()) for file in (task.train, task.dev) if file]
         return ":".join([task.task, *files, *(f"{part}={name}" for part, name in sorted(task.said.items()))])
 
-    def fit(self, entry: Entry, run: Path, task: TaskAsked, examples: Examples, seed: int, watcher: Watcher) -> float:
-        folder = ModelFolder(run / "model")
+    def fit(self, entry: Entry, start: Path, task: TaskAsked, examples: Examples, seed: int, watcher: Watcher) -> float:
+        folder = ModelFolder(start)
         tokenizer, contestant = folder.tokenizer().for_tasks(), entry.contestant
         chosen = cut(len(examples.train), self.asked.most_examples, seed)
         encoded = examples.task.encode([examples.train[number] for number in chosen], tokenizer, len(chosen))
@@ -119,7 +119,7 @@ class Trials:
         answers = answers_after_fit(
             folder,
             examples.task,
-            task.request(str(run / "model"), from_scratch=entry.random, lstm=contestant.lstm),
+            task.request(str(start), from_scratch=entry.random, lstm=contestant.lstm),
             units,
             examples.dev,
             examples.task.encode(examples.dev, tokenizer),

@@ -10,6 +10,7 @@ divided by its bytes.
 from __future__ import annotations
 
 import math
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,17 @@ from bertkit.corpus.folder import CorpusFolder
 from bertkit.hub.folder import ModelFolder
 from bertkit.hub.weights import load_model
 from bertkit.nn.protocols import SaysWords
+from bertkit.nn.recurrent import ReadsFromLeft
+from bertkit.objectives.bilm import WordsFromTheLeft
 from bertkit.objectives.data import PretrainingData
 from bertkit.objectives.masking import Masking
-from bertkit.objectives.objective import Together
+from bertkit.objectives.objective import Objective, Together
 from bertkit.objectives.terms import loss_of
 from bertkit.objectives.words import MaskedWords, NextWords
 from bertkit.train.comparing.corpora import byte_lengths
 from bertkit.train.parallel import Group
 from bertkit.train.stepper import Learner
-from bertkit.train.validation import first_samples, validate
+from bertkit.train.validation import first_samples, lanes_of, validate
 
 SAMPLES, SEQUENCES_AT_ONCE = 1024, 32
 WHOLE_WORDS = Masking(unit="word", masked=1.0, random=0.0)
@@ -41,10 +44,16 @@ def held_out(run: Path, corpus: CorpusFolder, *, length: int, device: torch.devi
     generator = (run / "generator").is_dir()
     folder = ModelFolder(run / ("generator" if generator else "model"))
     model = load_model(folder).model.to(device)
-    if SaysWords not in model.abilities:
+    model.meet(corpus.tokenizer)
+    reads_on = ReadsFromLeft in model.abilities
+    if not reads_on and SaysWords not in model.abilities:
         return {}
-    one_way = model.reader.causal
-    asked = NextWords(corpus.tokenizer) if one_way else MaskedWords(corpus.tokenizer, WHOLE_WORDS)
+    one_way = reads_on or model.reader.causal
+    asked: Objective
+    if one_way:
+        asked = (WordsFromTheLeft if reads_on else NextWords)(corpus.tokenizer)
+    else:
+        asked = MaskedWords(corpus.tokenizer, WHOLE_WORDS)
     data = PretrainingData(corpus, "validation", objectives=Together([asked]), seed=0, packed=device.type == "cpu")
     found = validate(
         Learner(model, data.objectives.terms),
@@ -54,10 +63,11 @@ def held_out(run: Path, corpus: CorpusFolder, *, length: int, device: torch.devi
         micro=SEQUENCES_AT_ONCE,
         group=Group(device=device),
     )
-    labels = np.concatenate([data.sample(each, length)[1][0].answers for each in first_samples(data, SAMPLES, length)])
+    chosen = first_samples(data, SAMPLES, length) if not reads_on else chain(*lanes_of(data, SAMPLES, length))
+    labels = np.concatenate([data.sample(each, length)[1][0].answers for each in chosen])
     size = int(byte_lengths(corpus.tokenizer)[labels].sum())
     return {
-        "bits_per_byte": found[loss_of(asked.name)] * len(labels) / math.log(2) / max(size, 1),
+        "bits_per_byte": found[loss_of(next(iter(asked.asks)))] * len(labels) / math.log(2) / max(size, 1),
         "asked_for": GENERATOR if generator else NEXT if one_way else HIDDEN,
         "tokens": len(labels),
         "bytes": size,
