@@ -6,6 +6,7 @@ parameters, and a small one (4 x 256), where the time between the matrix product
 Every round runs both, in a random order; both must write the same tokens. Reported are the medians over rounds.
 
     python benchmarks/generate.py [--rounds 9] [--models gpt2,gpt2-mini]
+    python benchmarks/generate.py --models seq2seq --data FOLDER --out seq2seq.jsonl      # see seq2seq.py
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 import random
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -45,13 +47,36 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--models", default="gpt2-mini,gpt2")
     parser.add_argument("--prompts", default="1,8")
+    parser.add_argument("--data", type=Path, help="where generate/scitldr_train.jsonl is, for seq2seq")
+    parser.add_argument("--out", type=Path, help="for seq2seq: JSON lines; what stands there is not measured again")
     options = parser.parse_args()
+    if options.models == "seq2seq":
+        measure_seq2seq(options)
+        return
     for name in options.models.split(","):
         with tempfile.TemporaryDirectory() as place:
             make_model(name, Path(place))
             ours, theirs = bertkit.load(place), GPT2LMHeadModel.from_pretrained(place).eval()
         for count in map(int, options.prompts.split(",")):
             print(json.dumps({"benchmark": "generate", "model": name, **measure(ours, theirs, count, options.rounds)}))
+    print(json.dumps({"machine": device.describe(device.choose("cpu"))}))
+
+
+def measure_seq2seq(options: argparse.Namespace) -> None:
+    import seq2seq
+
+    if options.data is None or not (options.data / seq2seq.DATA).exists():
+        sys.exit(f"{options.data}/{seq2seq.DATA} is not there: name the data folder with --data")
+    device.apply(device.choose("cpu"))
+    lines = options.out.read_text("utf-8").splitlines() if options.out and options.out.exists() else []
+    there = {json.loads(line)["what"] for line in lines}
+    for name, measured in seq2seq.measurements(options.data, options.rounds):
+        if name not in there:
+            line = json.dumps({"benchmark": "seq2seq", "what": name, **measured()})
+            print(line, flush=True)
+            if options.out is not None:
+                with options.out.open("a", encoding="utf-8") as file:
+                    file.write(line + "\n")
     print(json.dumps({"machine": device.describe(device.choose("cpu"))}))
 
 

@@ -15,7 +15,7 @@ from bertkit.families import PRESETS, config_from_json, vocabulary
 from bertkit.hub import save_model
 from bertkit.infer import Generator, Sampling, Text, TextEncoder, drawn, fraction, generate, prompt_ids, write
 from bertkit.nn import Bert
-from bertkit.text import Tokenizer, draw_sample
+from bertkit.text import Tokenizer, draw_sample, train_wordpiece
 from bertkit.text.train import train
 
 PROMPTS = ["The file", "A class definition is an executable statement that", "Names"]
@@ -275,3 +275,10 @@ def test_weights_laid_out_for_writing_give_the_same_scores_and_are_saved_as_ever
     save_model(tmp_path / "after", model, writer.tokenizer)
     before, after = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("before", "after"))
     assert before == after
+
+
+def test_chinese_of_wordpiece_has_no_spaces_between_characters():
+    tokenizer = train_wordpiece(["我们喜欢学习。", "use import 和 class"] * 3, vocab_size=100, min_frequency=1)
+    text = Text(tokenizer, (), end=None, stop=(), most=99, full=99)
+    ids = tokenizer.frame.inside(tokenizer.encode("我们喜欢 import 和 class。").ids)
+    assert "".join(text.add(token) for token in ids) == text.text == "我们喜欢 import 和 class 。"
