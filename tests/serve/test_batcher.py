@@ -35,9 +35,9 @@ class Noting:
 def with_batcher(work: Callable[[Batcher], Awaitable[None]], **settings: Any) -> None:
     async def run() -> None:
         settings.setdefault("budget", 10)
-        settings.setdefault("queue", 100)
+        settings.setdefault("patience", 100.0)
         settings.setdefault("queue_tokens", 1000)
-        batcher = Batcher("test", wait=0.0, threads=None, metrics=Metrics(), **settings)
+        batcher = Batcher("test", gathering=0.0, threads=None, metrics=Metrics(), **settings)
         try:
             await work(batcher)
         finally:
@@ -47,8 +47,12 @@ def with_batcher(work: Callable[[Batcher], Awaitable[None]], **settings: Any) ->
 
 
 async def ask(batcher: Batcher, operation: Noting, *values: str) -> list[Any]:
-    with batcher.admission(len(values)):
-        return await batcher.submit(operation, operation.prepare(values))
+    request = batcher.begin(operation, len(values))
+    try:
+        batcher.submit(request, operation.prepare(values))
+        return await request.future
+    finally:
+        batcher.end(request)
 
 
 async def held(batcher: Batcher, operation: Noting) -> asyncio.Task[list[Any]]:
@@ -118,20 +122,54 @@ def test_what_is_cancelled_while_it_waits_is_not_computed():
     with_batcher(work)
 
 
-def test_a_full_queue_refuses_at_once():
+def test_who_would_wait_for_too_long_is_refused_at_once():
+    """By the seconds that all which is here should take, and not by how many are here."""
+
     async def work(batcher: Batcher) -> None:
         operation = Noting()
         first = await held(batcher, operation)
-        second = asyncio.create_task(ask(batcher, operation, "b", "c"))
+        second = [asyncio.create_task(ask(batcher, operation, each)) for each in ("bbb", "cccc")]
         await asyncio.sleep(0.05)
+        assert batcher.backlog == pytest.approx(12 * 0.5)
         with pytest.raises(RefusalError) as refused:
             await ask(batcher, operation, "d")
         assert (refused.value.status, refused.value.headers["retry-after"]) == (429, "1")
         operation.may_end.set()
-        await asyncio.gather(first, second)
+        await asyncio.gather(first, *second)
         assert await ask(batcher, operation, "d") == ["d"]
+        assert batcher.backlog == pytest.approx(0)
+        for _ in range(30):
+            await ask(batcher, operation, "d" * 10)
+        several = [asyncio.create_task(ask(batcher, operation, "eeee")) for _ in range(50)]
+        assert await asyncio.gather(*several) == [["eeee"]] * 50, "it has been quick of late"
 
-    with_batcher(work, queue=3)
+    with_batcher(work, patience=5.5, pace=0.5)
+
+
+def test_what_takes_longer_than_computing_counts_too():
+    """A machine that has other work to do lets everybody wait for longer than its pace says."""
+
+    async def work(batcher: Batcher) -> None:
+        operation = Noting()
+        operation.may_end.set()
+
+        async def slow() -> None:
+            request = batcher.begin(operation, 1)
+            request.expected, request.began = 0.1, request.began - 0.4
+            batcher.submit(request, operation.prepare(["a"]))
+            await request.future
+            batcher.end(request)
+
+        for _ in range(100):
+            await slow()
+        request = batcher.begin(operation, 1)
+        batcher._expect(request, 0.6)
+        with pytest.raises(RefusalError, match="Try again"):
+            batcher.require_room()
+        batcher.end(request)
+        batcher.require_room()
+
+    with_batcher(work, patience=2.0)
 
 
 def test_too_many_waiting_tokens_refuse_at_once():

@@ -153,9 +153,9 @@ def test_ten_thousand_answers_are_those_of_single_requests(server: Server, folde
 @pytest.fixture(scope="module")
 def narrow(folders: Path) -> Iterator[Server]:
     """One with a short queue, and a deadline of some seconds."""
-    limits = ("queue=16", "items=16", "request_seconds=4")
+    limits = ("items=16", "request_seconds=4")
     with running(
-        folders / "classify", "--reload", "0", *(p for limit in limits for p in ("--limit", limit))
+        *(folders / "classify", "--reload", "0", "--wait", "10ms"), *(p for limit in limits for p in ("--limit", limit))
     ) as started:
         yield started
 
@@ -220,6 +220,46 @@ def test_who_is_shed_is_told_so_before_sending_a_body(narrow: Server):
     heard = asyncio.run(told_while_full())
     assert heard.startswith(b"HTTP/1.1 429")
     assert b"retry-after: " in heard
+
+
+def test_who_is_refused_at_the_door_goes_on_with_the_same_connection(narrow: Server):
+    """Several requests are sent at once, with bodies; each is answered in its turn, and health whatever else is."""
+    body = b'{"inputs": ["' + b"value " * 50 + b'"]}'
+    head = f"POST {PREDICT} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    ask = head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body
+    health = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+    async def answers(reader: asyncio.StreamReader, count: int) -> list[int]:
+        found = []
+        for _ in range(count):
+            said = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(re.search(rb"content-length: (\d+)", said)[1]))  # type: ignore[index]
+            found.append(int(said.split()[1]))
+        return found
+
+    async def run() -> Counter[int]:
+        seen: Counter[int] = Counter()
+        connections = [await asyncio.open_connection("127.0.0.1", narrow.port) for _ in range(40)]
+        for _ in range(3):
+            for _, writer in connections:
+                writer.write(ask + ask + health)
+            for reader, _ in connections:
+                first, second, last = await asyncio.wait_for(answers(reader, 3), 60)
+                assert last == 200
+                seen += Counter((first, second))
+        for _, writer in connections:
+            writer.close()
+        return seen
+
+    assert set(asyncio.run(run())) == {200, 429}
+
+
+def test_files_of_the_page_are_answered_and_not_given_up(narrow: Server):
+    gone = count(narrow, "bertkit_clients_gone_total")
+    for _ in range(5):
+        with narrow.client() as client:
+            assert client.get("/main.js").status_code == 200
+    assert count(narrow, "bertkit_clients_gone_total") == gone
 
 
 @pytest.mark.slow

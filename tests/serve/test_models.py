@@ -24,7 +24,7 @@ from bertkit.cli import app
 from bertkit.families import PRESETS
 from bertkit.hub import ModelFolder, save_fine_tuned, save_model
 from bertkit.nn import Bert
-from bertkit.serve import Settings, open_model
+from bertkit.serve import Serving, open_model
 from bertkit.text import Tokenizer
 from commands import bertkit_command
 from servers import TASKS, Server, close, new_model, running
@@ -170,7 +170,7 @@ def test_a_changed_folder_that_is_too_large_for_the_memory_is_not_loaded(
 @pytest.mark.parametrize("name", ["classify", "words", "writes"])
 def test_a_model_that_nobody_holds_is_gone_at_once(folders: Path, name: str):
     """Without a search for garbage, which a server spares itself for what was there at its start."""
-    predictor = open_model(str(folders / name), Settings(models={"a": "b"}))
+    predictor = open_model(str(folders / name), Serving(models=("a=b",)))
     weights = weakref.ref(next(predictor.encoder.model.parameters()))
     gc.disable()
     try:

@@ -12,7 +12,8 @@ import pytest
 
 import bertkit
 from bertkit.infer.explain import explain
-from servers import close
+from bertkit.words import save_words
+from servers import close, running
 
 QUESTIONS: dict[str, list[Any]] = {
     "classify": ["good value", {"text": "a value", "pair": "of a class"}, ["two texts", "in a list"]],
@@ -194,3 +195,34 @@ def test_answers_carry_headers_that_keep_browsers_strict(client: httpx.Client):
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
     assert "access-control-allow-origin" not in headers
     assert "server" not in headers
+
+
+def test_a_table_of_words_answers_questions_about_them(tmp_path: Path):
+    rows = np.random.default_rng(0).normal(size=(9, 6)).astype(np.float32)
+    words = ["king", "queen", "man", "woman", "the"]
+    save_words(tmp_path / "table", words, rows, method="imported", lowercase=True, provenance={})
+    vectors = bertkit.load_words(tmp_path / "table")
+    with running(tmp_path / "table") as started, started.client() as client:
+        route = "/v1/models/table/words"
+        (near,) = answers(client.post(route, json={"inputs": ["King"], "k": 3}))
+        assert near["near"] == [
+            {"word": word, "score": round(score, 4)} for word, score in vectors.nearest("king", count=3)
+        ]
+        (found,) = answers(client.post(route, json={"inputs": ["man", "king", "woman"], "ask": "analogy"}))
+        assert found["near"][0]["word"] == vectors.analogy("man", "king", "woman")[0].word
+        (places,) = answers(client.post(route, json={"inputs": [*words, "prince"], "ask": "map"}))
+        assert [each["word"] for each in places["places"]] == words
+        assert places["unknown"] == ["prince"]
+        assert client.post(route, json={"inputs": ["quen"]}).status_code == 422
+        assert "'queen'" in client.post(route, json={"inputs": ["quen"]}).json()["error"]["message"]
+        (facts,) = client.get("/v1/models").json()["data"]
+        assert (facts["table"], facts["operations"]) == (True, ["words", "embed"])
+        (embedded,) = answers(client.post("/v1/models/table/embed", json={"inputs": "the king"}))
+        mean = (vectors["the"] + vectors["king"]) / 4  # beside [CLS] and [SEP], which are zero
+        assert np.allclose(embedded["vector"], mean, atol=1e-5)
+
+
+def test_a_model_that_reads_is_no_table_of_words(client: httpx.Client):
+    refused = client.post("/v1/models/words/words", json={"inputs": ["value"]})
+    assert refused.status_code == 422
+    assert "no table of words" in refused.json()["error"]["message"]

@@ -13,7 +13,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
-from bertkit.serve import Settings, build
+from bertkit.serve import Serving, build
 from servers import Server
 
 EXAMPLES = 20
@@ -29,6 +29,7 @@ OPERATIONS = [
     ("post", "/v1/models/{name}/attention"),
     ("post", "/v1/models/{name}/generate"),
     ("post", "/v1/models/{name}/explain"),
+    ("post", "/v1/models/{name}/words"),
     ("post", "/v1/embeddings"),
     ("post", "/embed"),
     ("post", "/predict"),
@@ -69,4 +70,4 @@ def test_no_request_is_a_fault(server: Server, description: Any, method: str, pa
 
 def test_all_that_is_described_is_tried(folders: Path, description: Any):
     assert {(method, path) for path, methods in description["paths"].items() for method in methods} == set(OPERATIONS)
-    assert build(Settings(models={"words": str(folders / "words")})).openapi() == description
+    assert build(Serving(models=(f"words={folders / 'words'}",))).openapi() == description

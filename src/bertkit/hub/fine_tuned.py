@@ -8,6 +8,7 @@ BERT for whole texts opens, and there its head would read [CLS].
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,17 +19,25 @@ from torch import Tensor
 
 from bertkit.errors import BertkitError, ModelFolderError, shortened
 from bertkit.families import class_for
+from bertkit.families.names import OTHER_HEADS
+from bertkit.files import to_json
 from bertkit.hub import safetensors_files
 from bertkit.hub.folder import SHORTEST, ModelFolder
+from bertkit.hub.huggingface import config_to_huggingface
 from bertkit.hub.manifest import AGAIN, MANIFEST
 from bertkit.hub.sentence_transformers import POOLINGS, SentenceSettings, files_there, sentence_files
-from bertkit.hub.weights import SavedHead, load_model, save_model
+from bertkit.hub.weights import SavedHead, architecture_of, load_model, save_model
+from bertkit.nn.context import Context
 from bertkit.nn.fine_tuned import FineTuned, HeadShape, needs_pooler
 from bertkit.tasks import is_task, task_called
 from bertkit.tasks.task import Task, facts_of, task_from
 from bertkit.text.tokenizer import Tokenizer
 
+HEADLESS_TASKS = ("embed", "generate")
+"""Whose models are pretrained ones to look at: only bertkit.json, or the family, tells that they were fine-tuned."""
 MATRICES = ("classifier", "qa_outputs")
+CONTEXT = "context"
+"""The folder inside a model folder, of another network that stands beside this one."""
 
 
 class LoadedTask(NamedTuple):
@@ -56,7 +65,7 @@ def save_fine_tuned(
     if top.labels:
         config["id2label"] = {str(number): label for number, label in enumerate(top.labels)}
         config["label2id"] = {label: number for number, label in enumerate(top.labels)}
-    elif class_for(model.network.config, top.hugging_face).endswith("ForSequenceClassification"):
+    elif top.hugging_face and class_for(model.network.config, top.hugging_face).endswith("ForSequenceClassification"):
         config["num_labels"] = model.shape.outputs
     if top.problem_type is not None:
         config["problem_type"] = top.problem_type
@@ -64,6 +73,8 @@ def save_fine_tuned(
     if model.shape.reads == "mean":
         sentence_settings = SentenceSettings("mean", normalize=True)
         beside |= sentence_files(sentence_settings, model.network.config.hidden_size, task.max_length)
+    if model.context is not None:
+        beside |= _context_files(model.context)
     head = SavedHead(
         architecture=top.hugging_face,
         pooler=needs_pooler(model.network.config, model.shape.reads),
@@ -97,9 +108,11 @@ def load_fine_tuned(folder: ModelFolder) -> LoadedTask:
     tensors = _head_tensors(folder)
     shape = _shape(folder, tensors)
     task = _task(folder, shape)
-    network.keep(("pooler",) if needs_pooler(network.config, shape.reads) else ())
+    its = ("mlm",) if shape.writes else ("pooler",) if needs_pooler(network.config, shape.reads) else ()
+    network.keep(its)
+    context = _context(folder) if shape.context else None
     with torch.device("meta"):  # what a file says of sizes is compared with the weights before it takes memory
-        model = FineTuned(network, shape)
+        model = FineTuned(network, shape, context=context)
     expected = model.head_tensors()
     for name in sorted(expected.keys() | tensors.keys()):
         if name not in tensors or name not in expected:
@@ -117,6 +130,23 @@ def load_fine_tuned(folder: ModelFolder) -> LoadedTask:
     return LoadedTask(model.eval(), task)
 
 
+def _context_files(context: Context) -> dict[str, bytes]:
+    """Its weights are among those of the head; what else it needs to be opened again."""
+    config = config_to_huggingface(context.network.config, architecture_of(context.network))
+    with tempfile.TemporaryDirectory() as scratch:
+        context.tokenizer.save(Path(scratch))
+        files = {f"{CONTEXT}/{file.name}": file.read_bytes() for file in Path(scratch).iterdir()}
+    return {**files, f"{CONTEXT}/config.json": to_json(config).encode("utf-8")}
+
+
+def _context(folder: ModelFolder) -> Context:
+    its = ModelFolder(folder.path / CONTEXT)
+    parts = {part: f"context.network.{part}" for part in ("pooler", "mlm", "nsp", "rtd")}
+    there = {part: any(name.startswith(begin) for name in folder.tensors) for part, begin in parts.items()}
+    network = its.family.without_weights(its.config, **there)
+    return Context(network, its.tokenizer(), folder.tokenizer())
+
+
 def columns_of(folder: ModelFolder) -> dict[str, str]:
     """In which columns the training data had the parts of an example; older folders and those of others do not say."""
     return {str(part): str(name) for part, name in folder.manifest.get("columns", {}).items()}
@@ -124,8 +154,8 @@ def columns_of(folder: ModelFolder) -> dict[str, str]:
 
 def has_head(folder: ModelFolder) -> bool:
     """Whether there is a task that the folder's weights are for."""
-    if folder.task == "embed":  # which needs no head
-        return folder.gives_sentence_cosines
+    if folder.task in HEADLESS_TASKS:
+        return folder.is_for_a_task
     return is_task(folder.task) and bool(folder.other_heads)
 
 
@@ -133,8 +163,8 @@ def _head_tensors(folder: ModelFolder) -> dict[str, Tensor]:
     """Under our names."""
     found: dict[str, Tensor] = {}
     for name, entry in folder.tensors.items():
-        known = folder.files.canonical(name)
-        if known is None or known in folder.sources:
+        known = folder.canonical(name)
+        if known is None or not known.startswith(OTHER_HEADS):
             continue
         owner, _, rest = known.partition(".")
         if entry.dtype not in safetensors_files.FLOATS:
@@ -143,7 +173,7 @@ def _head_tensors(folder: ModelFolder) -> dict[str, Tensor]:
             found[f"dense.{rest}" if owner in MATRICES else known] = safetensors_files.read_tensor(
                 tensors, name, entry.file
             )
-    if "dense.weight" not in found and not folder.gives_sentence_cosines:
+    if "dense.weight" not in found and not has_head(folder):
         raise ModelFolderError(
             f"{folder.path} has no head of a fine-tuned model", "Fine-tune it first: bertkit finetune."
         )
@@ -154,6 +184,8 @@ def _shape(folder: ModelFolder, tensors: Mapping[str, Tensor]) -> HeadShape:
     if "head" in folder.manifest:
         with _explained(folder):
             return HeadShape.from_json(folder.manifest["head"])
+    if folder.family.task:
+        return HeadShape(reads="next", outputs=0)
     of_text = "last" if folder.config.heads.sequence == "last" else "text"
     reads = "tokens" if folder.task in ("tag", "qa") else of_text
     return HeadShape(reads=reads, outputs=len(tensors["dense.weight"]))
@@ -195,6 +227,9 @@ def _task(folder: ModelFolder, shape: HeadShape) -> Task[Any]:
     if "task_facts" in folder.manifest:
         return _kept_task(folder, shape)
     config, length = folder.raw_config, folder.config.max_length
+    if folder.family.task:
+        room = folder.config.decoder.max_length
+        return task_from(task_called(folder.family.task), {"max_length": length, "most": min(64, room), "room": room})
     labels = _labels(folder, shape.outputs)
     several = config.get("problem_type") == "multi_label_classification"
     if folder.task == "classify" and (config.get("problem_type") == "regression" or shape.outputs == 1) and not several:

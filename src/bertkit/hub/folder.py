@@ -9,20 +9,21 @@ Nothing here imports torch, so that `bertkit info` answers at once; weights.py r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bertkit.errors import ModelFolderError, TokenizerError, WriteError, shortened
-from bertkit.families import class_for, family_of, reader_of, suffix_of
+from bertkit.errors import ModelFolderError, TokenizerError, WriteError, shortened, tell
+from bertkit.families import class_for, family_called, family_of, reader_of, suffix_of
 from bertkit.families.names import OTHER_HEADS
 from bertkit.files import present, read_json, refuse_existing, require_writable
-from bertkit.hub.huggingface import config_from_huggingface
+from bertkit.hub.huggingface import MOST_TOLD, config_from_huggingface
 from bertkit.hub.manifest import AGAIN, MANIFEST, read_manifest, verify_files
-from bertkit.hub.safetensors_files import Entry, read_headers
+from bertkit.hub.safetensors_files import Entry, of_another_program, read_headers
 from bertkit.hub.sentence_transformers import SentenceSettings, read_sentence_settings
 from bertkit.nn.config import Config
+from bertkit.text.ids import IdTokenizer, has_tokenizer
 from bertkit.text.kinds import WORDPIECE, Form
 from bertkit.text.tokenizer import Tokenizer
 
@@ -48,17 +49,17 @@ class Source(NamedTuple):
 class ModelFolder:
     """A folder, its configuration read and checked; everything else is read when it is asked for."""
 
-    def __init__(self, path: Path, *, ignore_config_keys: Collection[str] = ()) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = Path(path)
         if not self.path.is_dir():
             raise ModelFolderError(f"{self.path} is not a folder", "Name a folder with config.json and weights.")
         if not present(self.path / "config.json"):
-            raise ModelFolderError(
+            raise of_another_program(self.path) or ModelFolderError(
                 f"{self.path} has no config.json, so it is not a model folder",
                 "Name a folder with config.json and weights.",
             )
         self.raw_config = read_json(self.path / "config.json", ModelFolderError)
-        self.config: Any = config_from_huggingface(self.raw_config, str(self.path / "config.json"), ignore_config_keys)
+        self.config: Any = config_from_huggingface(self.raw_config, str(self.path / "config.json"))
         self.family = family_of(self.config)
         self.files = self.family.files_for(self.config)
         """Its names in transformers."""
@@ -74,12 +75,35 @@ class ModelFolder:
         return read_headers(self.path)
 
     @cached_property
+    def _inside(self) -> str:
+        """What the names of this model begin with where it was saved as a part of another."""
+        word = self.files.embedding
+        if not word or any(self.files.canonical(name) == word for name in self.tensors):
+            return ""
+        ends = {name.removesuffix(word) for name in self.tensors if name.endswith(f".{word}")}
+        bare = word.removeprefix(f"{self.files.base}.")
+        ends = ends or {name.removesuffix(bare) for name in self.tensors if name.endswith(f".{bare}")}
+        if len(ends) > 1:
+            raise ModelFolderError(
+                f"{self.path}: there are {len(ends)} models in the weights, {_some(sorted(ends))}",
+                "Save the one that you want by itself: with transformers, model.PART.save_pretrained(OUT).",
+            )
+        (found,) = ends or {""}
+        if found:
+            tell(f"{self.path}: the model is a part of another, {found.rstrip('.')}, and is read alone")
+        return found
+
+    def canonical(self, name: str) -> str | None:
+        """A tensor's name as the family's table spells it; None for what means nothing, or is outside of the model."""
+        return self.files.canonical(name.removeprefix(self._inside)) if name.startswith(self._inside) else None
+
+    @cached_property
     def sources(self) -> dict[str, list[Source]]:
         """The tensors of this BERT by the one spelling of their names, with what claims each name; heads of fine-tuned
         models left out."""
         sources: dict[str, list[Source]] = {}
         for name, entry in self.tensors.items():
-            canonical = self.files.canonical(name)
+            canonical = self.canonical(name)
             if canonical is not None and not canonical.startswith(OTHER_HEADS):
                 sources.setdefault(canonical, []).append(Source(name, entry))
         pooler = self.files.parts.get("pooler")
@@ -91,7 +115,7 @@ class ModelFolder:
 
     @property
     def other_heads(self) -> list[str]:
-        names = {self.files.canonical(name) or "" for name in self.tensors}
+        names = {self.canonical(name) or "" for name in self.tensors}
         return sorted({name.split(".")[0] for name in names if name.startswith(OTHER_HEADS)})
 
     @property
@@ -108,22 +132,33 @@ class ModelFolder:
         return "next-word head" if part == "mlm" and self.config.causal else PARTS[part]
 
     def check_names(self) -> None:
-        """Refuse weights that lack a tensor the config asks for, or have one that is no part of this BERT."""
+        """Refuse weights that lack a tensor that the config asks for, or have one of the family that it denies. What
+        the family does not know at all is told, and left out."""
         there = {"encoder"} | {part for part, present in self.parts.items() if present}
         rows = self.files.table(self.config)
         expected = {name for row in rows if self.files.whole or row.ours.split(".")[0] in there for name in row.theirs}
-        if missing := sorted(expected - self.sources.keys() - {self.files.decoder, self.files.bias or ""}):
+        missing = sorted(expected - self.sources.keys() - {self.files.decoder, self.files.bias or ""})
+        others = sorted(self.sources.keys() - expected)
+        if missing:
+            beside = f"; there are others: {_some(others)}" if others else ""
             raise ModelFolderError(
                 f"{self.path}: {len(missing)} tensors that config.json asks for are not in the weights: "
-                f"{_some(missing)}",
+                f"{_some(missing)}{beside}",
                 "Config and weights do not belong together, or the weights are incomplete.",
             )
-        if unexpected := sorted(self.sources.keys() - expected):
+        if unexpected := [name for name in others if self.files.whole or self.files.knows(name)]:
             raise ModelFolderError(
                 f"{self.path}: {len(unexpected)} tensors in the weights are no part of this {self.family.title}: "
                 f"{_some(unexpected)}",
                 "Config and weights do not belong together, or the model is of another family.",
             )
+        if others:
+            tell(
+                f"{self.path}: {len(others)} tensors in the weights are none of {self.family.title}'s and are left out:"
+                f" {_some(others, MOST_TOLD)}"
+            )
+        for name in others:
+            del self.sources[name]
 
     @property
     def parameters(self) -> int:
@@ -145,10 +180,14 @@ class ModelFolder:
     def tokenizer(self) -> Tokenizer:
         """The folder's tokenizer, refused if it is not of its family's kind, frames texts otherwise, or its ids do not
         fit the embedding."""
-        wanted = self.family.form
+        wanted = family_called(self.config.kin).form
         # Chinese and Korean models of all families are made with BERT's tokenizer too.
+        if self.config.heads.sequence == "last" and not has_tokenizer(self.path):
+            tell(f"{self.path} has no tokenizer, so texts are ids: 464 3290")
+            said = {role: self.raw_config.get(f"{role}_token_id") for role in ("bos", "eos")}
+            return IdTokenizer(self.config.vocab_size, {role: n for role, n in said.items() if isinstance(n, int)})
         tokenizer = Tokenizer.open(self.path, kinds=(wanted.kind, WORDPIECE.kind), reader=reader_of(wanted).title)
-        self._require_suited(tokenizer.form)
+        self._require_suited(tokenizer.form, wanted)
         if wanted is not WORDPIECE and self.config.type_vocab_size == 1:
             tokenizer.use_one_segment()
         tokenizer.reads_pairs = not 0 < self.config.type_vocab_size <= tokenizer.form.second_segment
@@ -161,9 +200,8 @@ class ModelFolder:
             )
         return tokenizer
 
-    def _require_suited(self, found: Form) -> None:
+    def _require_suited(self, found: Form, wanted: Form) -> None:
         """Refuse a tokenizer of the right kind whose texts the model would not read as it was trained to."""
-        wanted = self.family.form
         if self.config.heads.sequence == "last":
             suited, marks = found.kind == WORDPIECE.kind or found.word_end == wanted.word_end, "marks the ends of words"
         else:
@@ -191,9 +229,9 @@ class ModelFolder:
         return settings
 
     @property
-    def gives_sentence_cosines(self) -> bool:
-        """Whether `finetune embed` made it: there is no head to know that by."""
-        return self.manifest.get("task") == "embed" and "task_facts" in self.manifest
+    def is_for_a_task(self) -> bool:
+        """Whether it was fine-tuned, or is of a family that is for nothing else, though it has no head to tell."""
+        return "task_facts" in self.manifest or bool(self.family.task)
 
     @property
     def task(self) -> str:
@@ -226,6 +264,8 @@ TASKS = {
 
 def task_for(config: Config, architecture: str) -> str:
     suffix = suffix_of(architecture)
+    if its := family_of(config).task:
+        return its
     if "rtd" in family_of(config).files_for(config).classes.get(suffix, ()):  # it guesses none
         return "embed"
     task = TASKS.get(suffix, architecture)
@@ -263,5 +303,5 @@ def require_place(out: Path, *, overwrite: bool, read: Iterable[str | Path] = ()
         )
 
 
-def _some(names: list[str]) -> str:
-    return ", ".join(shortened(name) for name in names[:2]) + (", …" if len(names) > 2 else "")
+def _some(names: list[str], most: int = 2) -> str:
+    return ", ".join(shortened(name) for name in names[:most]) + (", …" if len(names) > most else "")

@@ -1,7 +1,7 @@
 """`config.json` as Hugging Face writes it, to our configuration and back; and the classes of transformers it names.
 
-Strict both ways: a key is one of ours, or known to change nothing in the encoder, or has only one value that we
-support. Anything else is refused, because a setting that is not understood is a model that computes something else.
+A key is one of ours, or known to change what is computed: then it must have a value that we support. All others are
+told together, and passed over.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any
 
-from bertkit.errors import ConfigError, nearest, shortened
-from bertkit.families import FAMILIES, family_of, family_of_class, tables
+from bertkit.errors import ConfigError, nearest, shortened, tell, with_article
+from bertkit.families import FAMILIES, class_for, family_of, family_of_class, tables
 from bertkit.families.family import Family
 from bertkit.families.names import HuggingFace
+
+MOST_TOLD = 20
 
 MAY_BE_NULL = ("pad_token_id", "intermediate_size")
 """Settings that are null where they are left out."""
@@ -30,26 +32,11 @@ ONLY: dict[str, tuple[Any, ...]] = {
 }
 """Keys that would change what is computed, with the values for which they do not."""
 
-INERT = frozenset(
-    # what the model was and is for
-    "architectures auto_map tokenizer_class name language task finetuning_task id2label label2id num_labels "
-    "problem_type classifier_dropout task_specific_params license tags dtype torch_dtype transformers_version "
-    "tie_word_embeddings bos_token_id eos_token_id sep_token_id cls_token_id mask_token_id unk_token_id "
-    "decoder_start_token_id prefix "
-    # how it is run, never what it gives
-    "use_cache output_past output_attentions output_hidden_states return_dict use_return_dict torchscript "
-    "use_bfloat16 gradient_checkpointing chunk_size_feed_forward attn_implementation experts_implementation "
-    "tf_legacy_loss model_max_length sbert_ce_default_activation_function sentence_transformers "
-    # of BERT's TensorFlow configuration: read by nothing
-    "directionality pooler_fc_size pooler_num_attention_heads pooler_num_fc_layers pooler_size_per_head pooler_type "
-    # settings for generating text, which older versions wrote into every config
-    "max_length min_length do_sample early_stopping num_beams num_beam_groups diversity_penalty temperature top_k "
-    "top_p typical_p repetition_penalty length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size "
-    "bad_words_ids num_return_sequences output_scores return_dict_in_generate forced_bos_token_id "
-    "forced_eos_token_id remove_invalid_values exponential_decay_length_penalty suppress_tokens "
-    "begin_suppress_tokens sequence_bias".split()
+BESIDE = re.compile(
+    r"_.*|architectures|auto_map|transformers_version|(torch_)?dtype|.*_token_id|tie_word_embeddings|problem_type"
+    r"|(id2label|label2id|num_labels)|(finetuning_)?task|classifier_dropout|(use|output|return)_.*|gradient_checkpointing"
 )
-"""Keys that change nothing in what the encoder computes. Names with a leading underscore are never settings."""
+"""Keys that nearly every folder has, and that say nothing of an encoder."""
 
 
 def keys_of(family: Family, files: HuggingFace) -> dict[str, str]:
@@ -58,43 +45,49 @@ def keys_of(family: Family, files: HuggingFace) -> dict[str, str]:
     return {name: files.renamed.get(name, name) for name in ours if name not in (*files.fixed, *files.lacks)}
 
 
-def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Collection[str] = ()) -> Any:
-    """Our configuration out of theirs. `source` names the file in errors; `ignore` lists keys that the user says do
-    not matter."""
+def config_from_huggingface(values: Mapping[str, Any], source: str) -> Any:
+    """Our configuration out of theirs. `source` names the file in errors."""
     if "model_type" not in values and not _looks_like_bert(values):
         raise ConfigError(f"{source} has no model_type", 'If it is a BERT, add "model_type": "bert".')
     known = list(tables())
     named = FAMILIES.get(str(values.get("model_type")))
     if named is not None and not named.files:
-        return _own_config(named, values, source, ignore)
+        return _own_config(named, values, source)
     family, files = next((each for each in known if each[1].model_type == values.get("model_type")), known[0])
     try:
         values = files.read(values)
     except ConfigError as problem:
         raise ConfigError(f"{source}: {problem.problem}", problem.remedy) from None
+    for key in files.nested:
+        if isinstance(values.get(key), Mapping) and "family" not in values[key]:
+            inside = config_from_huggingface(values[key], f"{source}, {key}")
+            values = {**values, key: inside.to_json()}
     keys = keys_of(family, files)
-    only = {**ONLY, **files.only, "model_type": tuple(each.model_type for _, each in known)}
+    fixed = {name: (value,) for name, value in files.fixed.items()}
+    only = {**fixed, **ONLY, **files.only, "model_type": tuple(each.model_type for _, each in known)}
+    strange = []
     for key, value in sorted(values.items(), key=lambda item: item[0] != "model_type"):  # which says most
-        if key in ignore or key in INERT or key in files.inert or key in keys.values() or key.startswith("_"):
+        if key in keys.values() or key in files.copies or key in files.inert or BESIDE.fullmatch(key):
             continue
-        if key in files.copies:
-            continue
-        if key not in only:
-            if owners := [each.title for each, its in known if key in keys_of(each, its).values()]:
-                raise ConfigError(
-                    f"{source}: unknown key {shortened(key)} for {family.title}: it is one of "
-                    f"{', '.join(dict.fromkeys(owners))}",
-                    "Bring the config.json that belongs to the weights, with their model_type. "
-                    + _if_it_does_nothing(key),
-                )
-            guess = nearest(key, [*keys.values(), *only])
-            raise ConfigError(
-                f"{source}: unknown key {shortened(key)}",
-                f"{guess} {_if_it_does_nothing(key)}",
-            )
-        if value not in only[key]:
+        if key in only and value not in only[key]:
             supported = " or ".join(repr(good) for good in only[key] if good is not None) or "None"
-            raise ConfigError(f"{source}: {key} is {shortened(value)}, and only {supported} is supported", _advice(key))
+            remedy = "bertkit computes no model with another."
+            if key == "model_type":
+                remedy = _inside(values, only[key]) or "This model is of another family."
+            raise ConfigError(f"{source}: {key} is {shortened(value)}, and only {supported} is supported", remedy)
+        if key in only:
+            continue
+        if owners := [each.title for each, its in known if key in keys_of(each, its).values()]:
+            raise ConfigError(
+                f"{source}: the key {shortened(key)} is not {family.title}'s: it is one of "
+                f"{', '.join(dict.fromkeys(owners))}",
+                "Bring the config.json that belongs to the weights, with their model_type; if it does not change the "
+                "model, take it out of the file.",
+            )
+        strange.append(f"{shortened(key)} {nearest(key, keys.values())}".strip())
+    if strange:
+        some = ", ".join(strange[:MOST_TOLD]) + (", …" if len(strange) > MOST_TOLD else "")
+        tell(f"{source}: keys that bertkit does not know are passed over: {some}")
     _require_one_family(values, family, files, source)
     said = {
         ours: values[key]
@@ -102,9 +95,8 @@ def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Coll
         if key in values and (values[key] is not None or ours not in MAY_BE_NULL)
     }
     for name, names in files.called.items():
-        ours_by_theirs = {theirs: ours for ours, theirs in names.items()}
         if name in said:
-            said[name] = ours_by_theirs.get(said[name], said[name])
+            said[name] = {theirs: ours for ours, theirs in names.items()}.get(said[name], said[name])
     hidden = said.get("hidden_size", family.config.hidden_size)
     if files.four_times_as_wide and isinstance(hidden, int):
         said.setdefault("intermediate_size", 4 * hidden)
@@ -115,9 +107,10 @@ def config_from_huggingface(values: Mapping[str, Any], source: str, ignore: Coll
         raise ConfigError(f"{source}: {' '.join([keys.get(name, name), *rest])}", problem.remedy) from None
 
 
-def _own_config(family: Family, values: Mapping[str, Any], source: str, ignore: Collection[str]) -> Any:
-    own = {key: value for key, value in values.items() if key not in ("model_type", "architectures", *ignore)}
-    own = {key: value for key, value in own.items() if key not in INERT}
+def _own_config(family: Family, values: Mapping[str, Any], source: str) -> Any:
+    ours = {field.name for field in fields(family.config)}
+    own = {key: value for key, value in values.items() if key in ours or not BESIDE.fullmatch(key)}
+    own.pop("model_type")
     try:
         return family.config.from_json(own)
     except ConfigError as problem:
@@ -127,7 +120,7 @@ def _own_config(family: Family, values: Mapping[str, Any], source: str, ignore: 
 def config_to_huggingface(config: Any, architecture: str, *, tied: bool = True) -> dict[str, Any]:
     family = family_of(config)
     files, values = family.files_for(config), config.to_json()
-    if files.whole:
+    if files.whole and not files.nested:
         return {**values, "model_type": values.pop("family"), "architectures": [architecture]}
     for name, names in files.called.items():
         if values[name] in names.values():
@@ -135,6 +128,8 @@ def config_to_huggingface(config: Any, architecture: str, *, tied: bool = True) 
                 f"{name} is {values[name]}", f"{family.title} of transformers means another by that name."
             )
         values[name] = names.get(values[name], values[name])
+    for name, suffix in files.nested.items():
+        values[name] = config_to_huggingface(half := getattr(config, name), class_for(half, suffix), tied=tied)
     said = {key: values[ours] for ours, key in keys_of(family, files).items()}
     said |= {key: values[ours] for key, ours in files.copies.items()}
     for task, ours in (("classify", "classifier_dropout"), ("qa", "qa_dropout")):
@@ -175,12 +170,13 @@ def _require_one_family(values: Mapping[str, Any], family: Family, files: Huggin
         )
 
 
-def _advice(key: str) -> str:
-    return "This model is of another family." if key == "model_type" else "bertkit computes no model with another."
-
-
-def _if_it_does_nothing(key: str) -> str:
-    """What a user does with a key that is not known; one that cannot be typed is nobody's setting."""
-    if re.fullmatch(r"[\w.-]{1,60}", key):
-        return f"If it does not change the model, add `ignore_config_key={key}`."
-    return "If it does not change the model, take it out of the file."
+def _inside(values: Mapping[str, Any], known: Collection[str]) -> str:
+    """How to take a model out of one that has others in it."""
+    its = [key for key, part in values.items() if isinstance(part, Mapping) and part.get("model_type") in known]
+    if not its:
+        return ""
+    name = its[0].removesuffix("_config")
+    return (
+        f"It has {with_article(values[its[0]]['model_type'])} inside: with transformers, "
+        f"AutoModel.from_pretrained(FOLDER).{name}.save_pretrained(OUT) takes it out."
+    )

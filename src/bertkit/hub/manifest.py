@@ -1,5 +1,5 @@
-"""`bertkit.json`: what a model folder is for, how texts are read, where it came from, and a sha256 of every other file.
-Folders that others made have none. What it says is checked before anything is made of it."""
+"""`bertkit.json`: what a model folder is for, how texts are read, where it came from, a sha256 of every other file, and
+a seal on itself. Folders that others made have none. What it says is checked before anything is made of it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bertkit.errors import ModelFolderError, shortened
-from bertkit.files import present, read_json, sha256_of
+from bertkit.files import present, read_sealed, sha256_of
 
 MANIFEST = "bertkit.json"
 FORMAT = 1
@@ -26,7 +26,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     file = folder / MANIFEST
     if not present(file):
         return {}
-    manifest = read_json(file, ModelFolderError)
+    manifest = read_sealed(file, ModelFolderError, AGAIN)
     if manifest.get("format") != FORMAT:
         raise ModelFolderError(
             f"{file} is of format {shortened(manifest.get('format'))}, and this bertkit reads format {FORMAT}",

@@ -37,7 +37,8 @@ def without_pickle(folder: Path, place: Path) -> Path:
 
 
 def _read(pickles: Sequence[Path], out: Path) -> None:
-    command = [sys.executable, "-m", "bertkit.hub.pickles", *map(str, pickles), str(out)]
+    # -P: what lies in the folder that the user is in, which may be the stranger's, is no module of ours
+    command = [sys.executable, "-P", "-m", "bertkit.hub.pickles", *map(str, pickles), str(out)]
     try:
         done = subprocess.run(  # noqa: S603  # our own program
             command, capture_output=True, timeout=SECONDS, text=True, errors="replace"

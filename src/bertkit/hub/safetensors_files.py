@@ -65,8 +65,9 @@ def weight_files(folder: Path) -> list[Path]:
             )
     missing = sorted(name for name in names if not (folder / name).exists())
     if missing:
+        more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         raise ModelFolderError(
-            f"{folder} lacks {', '.join(missing)}, named in {INDEX}", "Copy or download the missing files."
+            f"{folder} lacks {shortened(missing[0])}{more}, named in {INDEX}", "Copy or download the missing files."
         )
     return [folder / name for name in sorted(names)]
 
@@ -130,7 +131,10 @@ def _damaged(file: Path, reason: str) -> ModelFolderError:
 
 
 def _no_weights(folder: Path) -> ModelFolderError:
-    if pickles := pickled_weights(folder):
+    pickles = pickled_weights(folder)
+    if (not pickles or present(folder / "dict.txt")) and (other := of_another_program(folder)):
+        return other
+    if pickles:
         return ModelFolderError(
             f"{folder} holds its weights as {shortened(pickles[0].name)}, a pickle, which can run any code when opened",
             f"bertkit convert {shlex.quote(str(folder))} OUT --read-pickle takes only the tensors from it, in a process"
@@ -139,6 +143,41 @@ def _no_weights(folder: Path) -> ModelFolderError:
     return ModelFolderError(
         f"{folder} has no weights: neither {SINGLE} nor {INDEX} is there", "Copy or download them beside config.json."
     )
+
+
+OTHERS = {
+    "*.ckpt.index": (
+        "TensorFlow",
+        "python -m transformers.models.bert.convert_bert_original_tf_checkpoint_to_pytorch of transformers 4",
+    ),
+    "*.h5": ("TensorFlow", "AutoModel.from_pretrained(FOLDER, from_tf=True).save_pretrained(OUT) of transformers 4"),
+    "saved_model.pb": ("TensorFlow", "look for the weights as safetensors where it was published"),
+    "*.msgpack": ("Flax", "AutoModel.from_pretrained(FOLDER, from_flax=True).save_pretrained(OUT) of transformers 4"),
+    "dict.txt": (
+        "fairseq",
+        "-m transformers.models.roberta.convert_roberta_original_pytorch_checkpoint_to_pytorch of transformers 4",
+    ),
+}
+"""Files by which checkpoints of other programs are known, whose they are, and the way from there."""
+
+
+def of_another_program(folder: Path) -> ModelFolderError | None:
+    """What to say of a folder whose weights are another program's."""
+    for pattern, (program, way) in OTHERS.items():
+        if found := sorted(folder.glob(pattern)):
+            if pattern == "dict.txt" and not any(folder.glob("*.pt")):
+                continue
+            return ModelFolderError(
+                f"{folder} holds a checkpoint of {program}, by its {shortened(found[0].name)}",
+                f"Make it a folder with config.json and model.safetensors first: {way}.",
+            )
+    if modules := sorted(folder.glob("*/config.json")):
+        inner = modules[0].parent
+        if any(inner.glob("*.safetensors")) or pickled_weights(inner):
+            return ModelFolderError(
+                f"{folder} has its model in a folder inside", f"Name that one: {shlex.quote(str(inner))}."
+            )
+    return None
 
 
 def pickled_weights(folder: Path) -> list[Path]:

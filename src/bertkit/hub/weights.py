@@ -30,6 +30,7 @@ class SavedHead(NamedTuple):
     """The head of a fine-tuned model, as it is written beside its BERT."""
 
     architecture: str
+    """Nothing: the network itself is what is wanted of it."""
     pooler: bool
     tensors: Mapping[str, Tensor]
     """Under the names of transformers."""
@@ -72,6 +73,8 @@ def load_model(folder: ModelFolder) -> Loaded:
             its = (theirs[name].clone() if shared else theirs.pop(name) for name in row.theirs)
             ours[row.ours] = join(its, transposed=row.transposed)
     model.load_state_dict(ours, assign=True)
+    if model.spells:
+        model.meet(folder.tokenizer())
     return Loaded(model.eval(), notes)
 
 
@@ -117,7 +120,11 @@ def save_model(
         architecture = class_for(model.config, architecture)
         parts = _parts_of(model, architecture)
     if head is not None:
-        parts, architecture = ("pooler",) if head.pooler else (), class_for(model.config, head.architecture)
+        parts = ("pooler",) if head.pooler else ()
+        if head.architecture:
+            architecture = class_for(model.config, head.architecture)
+        else:  # of those that the network has
+            parts, architecture = None, architecture_of(model)
     architecture = architecture or architecture_of(model)
     tensors = _named_for(model, architecture, parts)
     if head is not None:
@@ -140,20 +147,24 @@ def save_model(
         if manifest:
             encoding = (sentence_settings or SentenceSettings())._asdict()
             facts = {
-                "format": FORMAT,
-                "family": model.config.family,
-                "task": task_for(model.config, architecture),
-                "labels": None,
+                **_facts_of(model, architecture),
                 "encoding": {"max_length": model.config.max_length, "lowercase": tokenizer.lowercase, **encoding},
                 "metrics": dict(metrics or {}),
                 "provenance": {"bertkit": bertkit.__version__, "torch": str(torch.__version__), **(provenance or {})},
                 **(head.facts if head is not None else {}),
             }
-            write_hashes(folder, facts, MANIFEST)
+            write_hashes(folder, facts, MANIFEST, seal=True)
+
+
+def _facts_of(model: Network, architecture: str) -> dict[str, Any]:
+    task = task_for(model.config, architecture)
+    return {"format": FORMAT, "family": model.config.family, "task": task, "labels": None}
 
 
 def _parts_of(model: Network, architecture: str) -> tuple[str, ...]:
     """Those that a class of transformers has, if the model has them."""
+    if family_of(model.config).files_for(model.config).whole and architecture not in classes():
+        raise UsageError(f"transformers has no class for this {family_of(model.config).title}", "Leave `to` out.")
     if architecture not in (known := classes()):
         raise UsageError(f"there is no {architecture}", f"It can be saved as {architecture_of(model)}.")
     if lacking := [part for part in known[architecture] if getattr(model, part) is None]:

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bertkit.nn.layers import FeedForward
 from bertkit.nn.network import Network
 
 MOST_ROWS = 256
@@ -23,13 +24,17 @@ def lay_out_for_few_rows(model: Network) -> None:
     """For a network on the CPU, in float32, that does not learn any more."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return
-    for parent in list(model.reader.modules()):
+    *_, last = model.readers
+    for parent in [part for reader in model.readers for part in reader.modules()]:
+        bends = type(parent) is FeedForward and parent.activation is F.gelu
         for name, child in parent.named_children():
             if type(child) is nn.Linear:
                 _read_input_by_input(child.weight)
-                setattr(parent, name, FewRowsLinear(child))
+                setattr(parent, name, FewRowsLinear(child, bends=bends and name == "widen"))
+        if bends:  # in one go with the product before
+            parent.activation = _as_it_is
     if (head := getattr(model, "mlm", None)) is not None:
-        _read_input_by_input(head.output_matrix(model.reader.words().weight))
+        _read_input_by_input(head.output_matrix(last.words().weight))
         head.product = Product()
 
 
@@ -39,31 +44,46 @@ def copied_bytes(model: nn.Module) -> int:
 
 
 class Product:
-    """x times the weights, plus the bias. It is always called with the same weights."""
+    """x times the weights, plus the bias. Weights that have changed are laid out again."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, bends: bool = False) -> None:
+        """`bends`: GELU of all that."""
+        self.bends = bends
         self._packed: Tensor | None = None
+        self._of: tuple[int, int] | None = None
+
+    def __deepcopy__(self, _: object) -> Product:
+        """A copy has no layout yet."""
+        return Product(bends=self.bends)
 
     def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         rows = x.numel() // x.shape[-1]
         # oneDNN's product has no way back, and says nothing of it
         if not 1 < rows <= MOST_ROWS or (torch.is_grad_enabled() and x.requires_grad):
-            return F.linear(x, weight, bias)
-        if self._packed is None:
+            product = F.linear(x, weight, bias)
+            return F.gelu(product) if self.bends else product
+        now = weight.data_ptr(), weight._version
+        if self._packed is None or now != self._of:
+            self._of = now
             self._packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach().contiguous(), rows)
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, bias, "none", [], "")
-        return product
+        after = "gelu" if self.bends else "none"
+        found: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, bias, after, [], "none")
+        return found
 
 
 class FewRowsLinear(nn.Linear):
-    def __init__(self, linear: nn.Linear) -> None:
+    def __init__(self, linear: nn.Linear, *, bends: bool = False) -> None:
         nn.Module.__init__(self)
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight, self.bias = linear.weight, linear.bias
-        self.product = Product()
+        self.product = Product(bends=bends)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.product(x, self.weight, self.bias)
+
+
+def _as_it_is(x: Tensor) -> Tensor:
+    return x
 
 
 def _read_input_by_input(weight: Tensor) -> None:

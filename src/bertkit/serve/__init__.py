@@ -12,13 +12,13 @@ __all__, __getattr__ = public(
     {
         "app": "PAGE build",
         "batcher": "Batcher",
+        "card": "sample_of",
         "limits": "PUBLIC",
         "metrics": "Metrics",
         "operations": "Listener Piece Write",
         "refusals": "RefusalError",
         "routes": "PROBLEMS",
         "served": "open_model",
-        "settings": "Limits Settings named",
-        "turnstile": "Turnstile",
+        "settings": "Limits Serving named",
     },
 )

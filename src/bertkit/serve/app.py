@@ -23,11 +23,11 @@ from uvicorn.config import STARTUP_FAILURE
 import bertkit
 from bertkit.errors import BertkitError, InputError, UsageError
 from bertkit.serve import compatible, routes
-from bertkit.serve.limits import EXPOSED, Activity, Guard
+from bertkit.serve.limits import EXPOSED, Activity, Door, Guard
 from bertkit.serve.metrics import Metrics
 from bertkit.serve.models import Models
 from bertkit.serve.refusals import RefusalError, from_validation, not_ready, unprocessable
-from bertkit.serve.settings import Settings
+from bertkit.serve.settings import Serving
 
 log = logging.getLogger("bertkit.serve")
 
@@ -37,6 +37,9 @@ PAGE = {
 """The files of the page, each by its path: a folder mounted at / would answer for every other route."""
 LAME_SECONDS = 0.5
 """How long a server that is told to stop still says so to those who come."""
+SWITCH_SECONDS = 0.0005
+"""How long a thread of Python may keep others waiting: a tenth of the usual. Between two products the thread that
+computes must have its turn, and in a flood the event loop never rests."""
 SETTINGS = "BERTKIT_SERVE_SETTINGS"
 """The environment variable that worker processes are told by."""
 
@@ -61,17 +64,18 @@ async def metrics(request: Request) -> Response:
     return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def build(settings: Settings) -> FastAPI:
+def build(settings: Serving) -> FastAPI:
     """Folders that are no models are refused here; their weights are loaded once the server runs."""
     activity, figures = Activity(), Metrics()
     models = Models(settings, figures)
+    door = Door(settings, activity, figures, frozenset(PAGE), models.queue_of)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         _stop_gently(activity)
         starting = asyncio.create_task(_start(models, activity))
         watching = asyncio.create_task(models.watch())
-        yield {"limits": settings.limits}
+        yield {"limits": settings.limits, "door": door}
         for task in (starting, watching):
             task.cancel()
         await asyncio.gather(starting, watching, return_exceptions=True)
@@ -99,17 +103,15 @@ def build(settings: Settings) -> FastAPI:
     _add_handlers(app)
     for path, file in PAGE.items():
         app.add_api_route(path, _giving(file), methods=["GET", "HEAD"], include_in_schema=False)
-    if settings.origins:
+    if settings.allow_origin:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=list(settings.origins),
+            allow_origins=list(settings.allow_origin),
             allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type"],
             expose_headers=list(EXPOSED.values()),
         )
-    app.add_middleware(
-        Guard, settings=settings, activity=activity, metrics=figures, page=frozenset(PAGE), queue_of=models.queue_of
-    )
+    app.add_middleware(Guard, door=door)
     return app
 
 
@@ -182,15 +184,17 @@ def _stop_gently(activity: Activity) -> None:
 
 def from_environment() -> FastAPI:
     """For worker processes."""
-    set_up_log()
+    set_up()
     try:
-        return build(Settings.from_json(os.environ[SETTINGS]))
+        return build(Serving.from_json(os.environ[SETTINGS]))
     except BertkitError as problem:
         log.error("bertkit: %s", problem)
         sys.exit(STARTUP_FAILURE)
 
 
-def set_up_log() -> None:
+def set_up() -> None:
+    """The process."""
+    sys.setswitchinterval(SWITCH_SECONDS)
     logging.basicConfig(stream=sys.stderr, format="%(message)s", level=logging.WARNING)
     log.setLevel(logging.INFO)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)

@@ -1,7 +1,9 @@
 """Which texts are computed together: those that wait, the oldest first, others of like length with it, as many tokens
 as the machine likes at once. A thread for each model computes; the event loop only hands over and takes back.
 
-Nobody waits alone: a text waits for others only while some are on their way, or came last time.
+Nobody waits alone: a text waits for others only while some are on their way, or came last time. And nobody waits long:
+what all that is here will take is known from how long the like took before, and who would have to wait for longer than
+`patience` is told so at once.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Any
 
@@ -19,26 +22,36 @@ from bertkit.serve.metrics import Metrics
 from bertkit.serve.operations import Operation, Piece
 from bertkit.serve.refusals import RefusalError, too_busy
 
+GATHERING_SECONDS = 0.002
+"""So long a text waits for others at most."""
 HANDED_OUT = 2
 """Answers in one turn of the event loop."""
+LEAST_SECONDS, MOST_TIMES = 0.05, 20.0
+"""What a wait is compared with its expectation from, and how much of a difference counts."""
 CLOSING_SECONDS = 10.0
 IDLE_SECONDS = 1.0
 """After so long without work, freed memory is given back."""
 
 
-class _Request:
-    """All pieces of one request: it is answered when each of them is."""
+class Request:
+    """What is asked at one time. It is answered when each of its pieces is."""
 
-    def __init__(self, operation: Operation, pieces: Sequence[Piece], future: asyncio.Future[list[Any]]) -> None:
-        self.operation, self.future = operation, future
-        self.answers: list[Any] = [None] * len(pieces)
-        self.left = len(pieces)
+    def __init__(self, operation: Operation, inputs: int, future: asyncio.Future[list[Any]]) -> None:
+        self.operation, self.inputs, self.future = operation, inputs, future
+        self.answers: list[Any] = [None] * inputs
+        self.left = inputs
+        self.tokens = 0
+        self.seconds = 0.0
+        """How long it should take."""
+        self.began, self.expected = time.monotonic(), 0.0
+        """When it came, and what all that was here then should take."""
+        self.gone = False
 
 
 class _Job:
     __slots__ = ("arrived", "number", "piece", "request")
 
-    def __init__(self, request: _Request, number: int, piece: Piece, arrived: float) -> None:
+    def __init__(self, request: Request, number: int, piece: Piece, arrived: float) -> None:
         self.request, self.number, self.piece, self.arrived = request, number, piece, arrived
 
 
@@ -50,84 +63,98 @@ class Batcher:
         name: str,
         *,
         budget: int,
-        wait: float,
-        queue: int,
+        patience: float,
         queue_tokens: int,
         threads: int | None,
         metrics: Metrics,
+        gathering: float = GATHERING_SECONDS,
+        pace: float = 0.0,
     ) -> None:
-        self.name, self.budget, self.wait, self.metrics = name, budget, wait, metrics
-        self.queue, self.queue_tokens = queue, queue_tokens
+        """`pace`: seconds that a token takes, until more is known."""
+        self.name, self.budget, self.patience, self.metrics = name, budget, patience, metrics
+        self.queue_tokens, self.gathering = queue_tokens, gathering
         self.loop = asyncio.get_running_loop()
         self.admitted = 0
-        """Inputs that are accepted and not answered yet. Only the event loop touches it, and the next two."""
-        self.requests = 0
-        """Those that are here whole and not answered yet, also such as have not been looked into."""
-        self.speed = 0.0
-        """Tokens a second, lately."""
+        """Inputs that are accepted and not answered yet. Only the event loop touches it."""
+        self.backlog = 0.0
+        """Seconds that all which is here should take."""
+        self._slower = 1.0
+        """So many times as long it takes, lately, for what is not computing: where the machine has other work to do."""
+        self._usual = 0.0
+        """Seconds of one request, lately: what is counted for those that are still being tokenized."""
+        self._pace, self._paces = pace, dict[type, float]()
+        """Seconds of a token, lately, for each kind of operation."""
         self._changed = threading.Condition()
         self._waiting: list[_Job] = []
         self._waiting_tokens = 0
         self._coming = 0
         """Requests that are accepted and still being tokenized."""
+        self._errands: deque[Callable[[], None]] = deque()
         self._last_requests = 1
         self._closed = False
         self._thread = threading.Thread(target=self._work, args=(threads,), name=f"compute {name}", daemon=True)
         self._thread.start()
 
     def require_room(self) -> None:
-        """A refusal, if one more request is too many."""
-        if max(self.admitted, self.requests) >= self.queue:
+        """A refusal, if one more request would wait for too long."""
+        if self.backlog * self._slower > self.patience:
             raise self._too_busy()
 
-    @contextlib.contextmanager
-    def request(self) -> Iterator[None]:
-        """Room for one more request, whatever is in it, or a refusal at once."""
+    def begin(self, operation: Operation, inputs: int) -> Request:
+        """Room for a request, or a refusal at once. Its pieces follow; `end` it in any case."""
         self.require_room()
-        self.requests += 1
-        try:
-            yield
-        finally:
-            self.requests -= 1
-
-    @contextlib.contextmanager
-    def admission(self, inputs: int) -> Iterator[None]:
-        """Room for so many inputs, or a refusal at once."""
-        if self.admitted + inputs > self.queue:
-            raise self._too_busy()
+        request = Request(operation, inputs, self.loop.create_future())
         self.admitted += inputs
         self.metrics.queue(self.name, self.admitted)
         with self._changed:
             self._coming += 1
-        try:
-            yield
-        finally:
-            self.admitted -= inputs
-            self.metrics.queue(self.name, self.admitted)
+            self._expect(request, self._usual)
+            request.expected = self.backlog
+        return request
 
-    def gave_up(self) -> None:
-        """A request that was coming will not be submitted."""
-        with self._changed:
-            self._coming -= 1
-            self._changed.notify()
-
-    async def submit(self, operation: Operation, pieces: Sequence[Piece]) -> list[Any]:
-        """The answers, once they are computed; a refusal at once if too many tokens wait already. Cancelled, what was
-        not begun is not computed."""
-        request = _Request(operation, pieces, self.loop.create_future())
+    def submit(self, request: Request, pieces: Sequence[Piece]) -> None:
+        """Its inputs, tokenized; from any thread. A refusal if too many tokens wait already."""
         now, tokens = time.monotonic(), sum(piece.tokens for piece in pieces)
         with self._changed:
             self._coming -= 1
+            if request.gone:
+                return
             if self._waiting and self._waiting_tokens + tokens > self.queue_tokens:
                 raise self._too_busy()
+            request.tokens = tokens
+            self._expect(request, tokens * self._paces.get(type(request.operation), self._pace))
+            self._usual = request.seconds if not self._usual else 0.9 * self._usual + 0.1 * request.seconds
             self._waiting_tokens += tokens
             self._waiting += [_Job(request, number, piece, now) for number, piece in enumerate(pieces)]
             self._changed.notify()
-        try:
-            return await request.future
-        finally:
+
+    def give_up(self) -> None:
+        """A request that was coming will not be submitted; from any thread."""
+        with self._changed:
+            self._coming -= 1
+            self._changed.notify()
+
+    def errand(self, work: Callable[[], None]) -> None:
+        """To be done by the thread that computes, before it computes: where nothing else is here, a thread in between
+        would only cost time."""
+        with self._changed:
+            self._errands.append(work)
+            self._changed.notify()
+
+    def end(self, request: Request) -> None:
+        """It is answered, or nobody waits for it any more: what was not begun of it is not computed."""
+        self.admitted -= request.inputs
+        self.metrics.queue(self.name, self.admitted)
+        with self._changed:
+            request.gone = True
+            self._expect(request, 0.0)
+            if not request.left and request.expected > LEAST_SECONDS:
+                times = (time.monotonic() - request.began) / request.expected
+                self._slower = max(1.0, 0.95 * self._slower + 0.05 * min(times, MOST_TIMES))
             if request.left:
-                self._forget(request)
+                kept = [job for job in self._waiting if job.request is not request]
+                self.metrics.dropped(self.name, len(self._waiting) - len(kept))
+                self._keep(kept)
 
     def close(self, seconds: float = CLOSING_SECONDS) -> None:
         """Compute what waits, and end. Blocks until then, but not for longer than so many seconds: a computation that
@@ -137,11 +164,9 @@ class Batcher:
             self._changed.notify()
         self._thread.join(seconds)
 
-    def _forget(self, request: _Request) -> None:
-        with self._changed:
-            kept = [job for job in self._waiting if job.request is not request]
-            self.metrics.dropped(self.name, len(self._waiting) - len(kept))
-            self._keep(kept)
+    def _expect(self, request: Request, seconds: float) -> None:
+        self.backlog = max(0.0, self.backlog + seconds - request.seconds)
+        request.seconds = seconds
 
     def _keep(self, jobs: list[_Job]) -> None:
         """Of those that wait."""
@@ -149,7 +174,7 @@ class Batcher:
         self._waiting_tokens = sum(job.piece.tokens for job in jobs)
 
     def _too_busy(self) -> RefusalError:
-        return too_busy(min(60, max(1, ceil(self._waiting_tokens / self.speed))) if self.speed else 1)
+        return too_busy(min(60, max(1, ceil(self.backlog * self._slower - self.patience))))
 
     # What follows runs in the thread.
 
@@ -163,6 +188,10 @@ class Batcher:
             outcomes = self._compute(batch)
             seconds = time.monotonic() - started
             tokens = sum(job.piece.tokens for job in batch)
+            with self._changed:
+                kind, pace = type(batch[0].request.operation), seconds / max(tokens, 1)
+                before = self._paces.get(kind, self._pace or pace)
+                self._paces[kind] = 0.8 * before + 0.2 * pace
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 self.loop.call_soon_threadsafe(self._deliver, batch, outcomes, tokens, seconds)
 
@@ -170,21 +199,26 @@ class Batcher:
         patience: float | None = IDLE_SECONDS
         while True:
             with self._changed:
-                while not self._waiting and not self._closed and self._changed.wait(patience):
-                    pass
-                if self._waiting:
+                idle = not self._changed.wait_for(self._has_work, patience)
+                work = self._errands.popleft() if self._errands else None
+                if work is None and self._waiting:
                     self._gather()
-                if self._waiting:
-                    return self._choose()
-                if self._closed:
+                    if self._waiting:
+                        return self._choose()
+                if work is None and self._closed:
                     return None
-            if patience is not None:
+            if work is not None:
+                work()
+            elif idle:
                 give_memory_back()
                 patience = None
 
+    def _has_work(self) -> bool:
+        return bool(self._waiting or self._errands or self._closed)
+
     def _gather(self) -> None:
         """Wait a little for others, if there is reason to expect some."""
-        until = self._waiting[0].arrived + self.wait
+        until = self._waiting[0].arrived + self.gathering
         while self._waiting and not self._closed and (left := until - time.monotonic()) > 0:
             expected = self._coming > 0 or len({id(job.request) for job in self._waiting}) < self._last_requests
             if not expected or self._waiting_tokens >= self.budget:
@@ -221,8 +255,6 @@ class Batcher:
     # And this in the event loop again.
 
     def _deliver(self, batch: Sequence[_Job], outcomes: Sequence[Any], tokens: int, seconds: float) -> None:
-        speed = tokens / max(seconds, 1e-6)
-        self.speed = speed if not self.speed else 0.8 * self.speed + 0.2 * speed
         self.metrics.batch(self.name, len(batch), tokens, seconds)
         self._hand_out(list(zip(batch, outcomes, strict=True)))
 

@@ -15,13 +15,13 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bertkit.serve.batcher import Batcher
 from bertkit.serve.metrics import Metrics
 from bertkit.serve.refusals import RefusalError, stopping, too_busy
-from bertkit.serve.settings import Settings, is_address
-from bertkit.serve.turnstile import Turnstile
+from bertkit.serve.settings import Serving, is_address
 
 log = logging.getLogger("bertkit.serve")
 
@@ -41,10 +41,9 @@ HEADERS = (
 EXPOSED = {"access-control-expose-headers": "retry-after"}
 """What pages of other servers may read of an answer besides its body."""
 
-AT_ONCE = 2
+HEALTH, HEALTHY = "/healthz", b'{"status":"ok"}'
 HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d*)?")
 """And nothing else: no user before an @, no path, no spaces."""
-"""Requests that are looked into in one turn of the event loop."""
 
 
 class Activity:
@@ -62,11 +61,13 @@ class _ClientGoneError(Exception):
     pass
 
 
-class Guard:
+class Door:
+    """What is known of a request from its first line and its headers, before anything is read, parsed or made of it:
+    who may not ask, and when there is too much to do. In a flood this is what most requests cost."""
+
     def __init__(
         self,
-        app: ASGIApp,
-        settings: Settings,
+        settings: Serving,
         activity: Activity,
         metrics: Metrics,
         page: Collection[str],
@@ -74,44 +75,32 @@ class Guard:
     ) -> None:
         """`page` has the paths of the page's own files: a browser has no token before they ask for it. `queue_of` knows
         where a request to a path would wait."""
-        self.app, self.settings, self.activity, self.metrics = app, settings, activity, metrics
-        self.page, self.queue_of = page, queue_of
-        self.turnstile = Turnstile(AT_ONCE)
-        self.limits = settings.limits
-        self.held = 0
-        """Bytes of all bodies that are here."""
-        self.names = {"localhost", settings.host.lower(), *(name.lower() for name in settings.hosts)}
+        self.settings, self.activity, self.metrics = settings, activity, metrics
+        self.page, self.queue_of, self.limits = page, queue_of, settings.limits
+        self.names = {"localhost", settings.host.lower(), *(name.lower() for name in settings.allow_host)}
         self.token = None if settings.token is None else settings.token.encode()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        started, answer = time.monotonic(), _Answer(send, self.activity)
-        counted = False
+    def answer(self, scope: Scope) -> Response | None:
+        """What can be said at once: that the process is there, whatever else it does, or that it is too busy. None: let
+        it in."""
+        healthy = scope["path"] == HEALTH and scope["method"] == "GET" and not self.activity.stopping
+        queue = self.queue_of(scope["path"]) if scope["method"] == "POST" else None
+        if not healthy and queue is None:
+            return None
         try:
-            self._judge(scope)
-            queue = self.queue_of(scope["path"]) if scope["method"] == "POST" else None
+            self.judge(scope)
             if queue is not None:
-                queue.require_room()  # last, and yet before any work: in a flood, this is what most requests cost
-            self.activity.accepted += 1
-            counted = True
-            with self._holding() as hold:
-                body = await self._body(receive, hold)
-                # Only now does it count: who sends slowly shall not keep others out.
-                with queue.request() if queue is not None else contextlib.nullcontext():
-                    await self.turnstile.wait()
-                    await self._run(scope, receive, answer, body)
+                queue.require_room()
+                return None
+            response = Response(HEALTHY, media_type="application/json")
         except RefusalError as refusal:
-            await answer.refuse(refusal, scope, receive, self._for_a_page(scope))
-        except _ClientGoneError:
-            self.activity.gone += 1
-            self.metrics.client_gone()
-            return
-        self.activity.answered += counted
-        self.metrics.request(_route_of(scope), answer.status, time.monotonic() - started)
+            response = refusal.response()
+            response.headers.update(self.for_a_page(scope))
+        response.raw_headers += HEADERS
+        self.metrics.request(HEALTH if healthy else "other", response.status_code, 0.0)
+        return response
 
-    def _judge(self, scope: Scope) -> None:
+    def judge(self, scope: Scope) -> None:
         """From the headers alone."""
         headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
@@ -122,7 +111,7 @@ class Guard:
         self._check_host(headers.get(b"host", []))
         self._check_origin(headers.get(b"origin", []), headers[b"host"][0])
         # A browser that asks whether a page may ask has no token to give yet; the page's origin was checked above.
-        asks_first = scope["method"] == "OPTIONS" and b"origin" in headers and bool(self.settings.origins)
+        asks_first = scope["method"] == "OPTIONS" and b"origin" in headers and bool(self.settings.allow_origin)
         if self.token is not None and not public and not asks_first and scope["path"] not in self.page:
             _check_token(headers.get(b"authorization", []), self.token)
         if scope["method"] in ("POST", "PUT", "PATCH"):
@@ -133,7 +122,7 @@ class Guard:
                 raise RefusalError(415, "compressed", "Send the body as it is, not compressed.")
         length = headers.get(b"content-length", [b"0"])[0]
         if length.isdigit() and int(length[:20]) > self.limits.body_bytes:
-            raise self._too_large()
+            raise self.too_large()
 
     def _check_host(self, given: list[bytes]) -> None:
         """A page of somebody else's whose name leads here must not pass for one of ours (DNS rebinding): it cannot
@@ -157,18 +146,49 @@ class Guard:
                 f"http://{host.decode('latin-1')}".lower(),
                 f"https://{host.decode('latin-1')}".lower(),
             )
-            if not same and origin not in self.settings.origins:
+            if not same and origin not in self.settings.allow_origin:
                 raise RefusalError(403, "other_origin", "Web pages of other servers may not use this one.")
 
-    def _for_a_page(self, scope: Scope) -> dict[str, str]:
+    def for_a_page(self, scope: Scope) -> dict[str, str]:
         """What lets a page of a server that is allowed to ask hear why it gets no answer. (Answers have it from
         Starlette's middleware, which is further in.)"""
         asking = {value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"}
-        allowed = asking & set(self.settings.origins)
+        allowed = asking & set(self.settings.allow_origin)
         return {"access-control-allow-origin": allowed.pop(), "vary": "Origin", **EXPOSED} if allowed else {}
 
-    def _too_large(self) -> RefusalError:
+    def too_large(self) -> RefusalError:
         return RefusalError(413, "too_large", f"A body may have {self.limits.body_bytes:,} bytes.")
+
+
+class Guard:
+    """What every request that is let in must pass, and what may end it early."""
+
+    def __init__(self, app: ASGIApp, door: Door) -> None:
+        self.app, self.door, self.limits = app, door, door.limits
+        self.activity, self.metrics = door.activity, door.metrics
+        self.held = 0
+        """Bytes of all bodies that are here."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, answer = time.monotonic(), _Answer(send, self.activity)
+        counted = False
+        try:
+            self.door.judge(scope)
+            self.activity.accepted += 1
+            counted = True
+            with self._holding() as hold:
+                await self._run(scope, receive, answer, await self._body(receive, hold))
+        except RefusalError as refusal:
+            await answer.refuse(refusal, scope, receive, self.door.for_a_page(scope))
+        except _ClientGoneError:
+            self.activity.gone += 1
+            self.metrics.client_gone()
+            return
+        self.activity.answered += counted
+        self.metrics.request(_route_of(scope), answer.status, time.monotonic() - started)
 
     @contextlib.contextmanager
     def _holding(self) -> Iterator[Callable[[int], None]]:
@@ -197,7 +217,7 @@ class Guard:
                         raise _ClientGoneError
                     body += message.get("body", b"")
                     if len(body) > self.limits.body_bytes:
-                        raise self._too_large()
+                        raise self.door.too_large()
                     hold(len(message.get("body", b"")))
                     if not message.get("more_body", False):
                         return bytes(body)
@@ -214,6 +234,8 @@ class Guard:
         work = asyncio.ensure_future(self.app(scope, _replayed(body, gone), answer))
         try:
             await asyncio.wait((work, gone), timeout=self.limits.request_seconds, return_when=asyncio.FIRST_COMPLETED)
+            if answer.complete:  # and the app only has to put away what it was made with
+                await asyncio.wait((work,))
             if not work.done():
                 work.cancel()
                 await asyncio.wait((work,))
@@ -247,7 +269,7 @@ class _Answer:
     """`send` with the headers that every answer has, which remembers the status."""
 
     def __init__(self, send: Send, activity: Activity) -> None:
-        self.send, self.activity, self.status = send, activity, 0
+        self.send, self.activity, self.status, self.complete = send, activity, 0, False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -256,6 +278,7 @@ class _Answer:
             if self.activity.stopping and not any(name == b"connection" for name, _ in headers):
                 headers.append((b"connection", b"close"))
             message = {**message, "headers": headers}
+        self.complete = message["type"] == "http.response.body" and not message.get("more_body", False)
         await self.send(message)
 
     async def refuse(self, refusal: RefusalError, scope: Scope, receive: Receive, headers: Mapping[str, str]) -> None:

@@ -20,13 +20,14 @@ from typing import Any
 from bertkit.errors import BertkitError, nearest, shortened
 from bertkit.hub.fetch import find_folder
 from bertkit.hub.folder import ModelFolder
-from bertkit.infer.predictor import Predictor
+from bertkit.infer.predictor import Predictor, TaskPredictor
 from bertkit.infer.runtime import check_runtime, graph_bytes
 from bertkit.serve.batcher import Batcher
+from bertkit.serve.card import sample_of
 from bertkit.serve.metrics import Metrics
 from bertkit.serve.refusals import RefusalError, not_ready
 from bertkit.serve.served import Served, open_model
-from bertkit.serve.settings import Settings
+from bertkit.serve.settings import Serving
 
 log = logging.getLogger("bertkit.serve")
 
@@ -40,10 +41,13 @@ OF_THE_DEFAULT = frozenset({"/embed", "/predict"})
 class Entry:
     """A model that the server knows, loaded or not."""
 
-    def __init__(self, name: str, folder: str, settings: Settings) -> None:
+    def __init__(self, name: str, folder: str) -> None:
         self.name, self.folder = name, folder
-        opened = ModelFolder(find_folder(folder), ignore_config_keys=settings.ignore_config_keys)
-        self.task, self.path = opened.task, opened.path
+        opened = ModelFolder(find_folder(folder))
+        self.task, self.path, self.fine_tuned = opened.task, opened.path, opened.is_for_a_task
+        self.pairs: bool | None = opened.manifest.get("task_facts", {}).get("pairs")
+        """Whether it reads two texts; None where nobody knows."""
+        self.sample = sample_of(opened.path)
         self.served: Served | None = None
         self.awaited = 0
         """Requests that wait for it to be loaded."""
@@ -64,11 +68,11 @@ class Entry:
 
 
 class Models:
-    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+    def __init__(self, settings: Serving, metrics: Metrics) -> None:
         """Folders are opened, so that what is wrong with one is known before anything is served."""
         check_runtime(settings.runtime, settings.device, settings.precision)
         self.settings, self.metrics = settings, metrics
-        self.entries = {name: Entry(name, folder, settings) for name, folder in settings.models.items()}
+        self.entries = {name: Entry(name, folder) for name, folder in settings.folders.items()}
         for entry in self.entries.values():
             self._need_of(entry)
         self._one_load = asyncio.Lock()
@@ -115,15 +119,15 @@ class Models:
         for entry in self.entries.values():
             used = sum(each.served.bytes for each in self.entries.values() if each.served is not None)
             if (
-                self.settings.memory is None
-                or used + await self._in_loader(self._need_of, entry) <= self.settings.memory
+                self.settings.memory_bytes is None
+                or used + await self._in_loader(self._need_of, entry) <= self.settings.memory_bytes
             ):
                 await self._load(entry)
 
     async def watch(self) -> None:
         """Look at the folders for ever, and load those that have changed and stay as they are for one look."""
-        while self.settings.reload_seconds:
-            await asyncio.sleep(self.settings.reload_seconds)
+        while self.settings.reload:
+            await asyncio.sleep(self.settings.reload)
             for entry in self.entries.values():
                 if entry.served is None:
                     continue
@@ -157,7 +161,7 @@ class Models:
                     return entry.served
                 self._make_room(entry, await self._in_loader(self._need_of, entry))
                 entry.loaded = entry.seen = await self._in_loader(_signature, entry.path)
-                return self._put(entry, await self._in_loader(_open_and_try, entry.folder, self.settings))
+                return self._put(entry, *await self._in_loader(_open_and_try, entry.folder, self.settings))
         except BertkitError:
             self.metrics.load(entry.name, "failed")
             raise
@@ -170,9 +174,9 @@ class Models:
                 if entry.served is None:  # unloaded meanwhile: the next request for it loads what is there then
                     return
                 self._make_room(entry, await self._in_loader(self._need_of, entry))
-                predictor = await self._in_loader(_open_and_try, entry.folder, self.settings)
+                opened = await self._in_loader(_open_and_try, entry.folder, self.settings)
                 old, entry.loaded = entry.served, signature
-                self._put(entry, predictor)
+                self._put(entry, *opened)
         except Exception as problem:
             # Files that are half written look like this too; the next change is tried again.
             entry.refused = signature
@@ -185,10 +189,12 @@ class Models:
             self._end(old)
         log.info("%s: loaded anew, its folder has changed", entry.name)
 
-    def _put(self, entry: Entry, predictor: Predictor) -> Served:
-        entry.served = served = Served(entry.name, predictor, self.settings, self.metrics)
+    def _put(self, entry: Entry, predictor: Predictor, pace: float) -> Served:
+        entry.served = served = Served(entry.name, predictor, self.settings, self.metrics, pace)
         served.bytes += graph_bytes(self.settings.runtime, entry.path)
         entry.task, entry.refused = predictor.task, ()
+        if isinstance(predictor, TaskPredictor):
+            entry.pairs = getattr(predictor.scorer.task, "pairs", None)
         self.metrics.loaded(entry.name, served.bytes)
         self.metrics.load(entry.name, "loaded")
         return served
@@ -196,28 +202,28 @@ class Models:
     def _need_of(self, entry: Entry) -> int:
         """In bytes, about, before it is loaded; an error if that is more than all models may have."""
         settings = self.settings
-        folder = ModelFolder(entry.path, ignore_config_keys=settings.ignore_config_keys)
+        folder = ModelFolder(entry.path)
         # For single requests torch on a CPU has a copy of all weights but those of words.
         copied = settings.runtime == "torch" and settings.device in ("auto", "cpu")
         words = folder.config.vocab_size * folder.config.embedding_width
         weights = 4 * (2 * folder.parameters - words if copied else folder.parameters)
         need = weights + graph_bytes(settings.runtime, entry.path)
-        if settings.memory is not None and need > settings.memory:
+        if settings.memory_bytes is not None and need > settings.memory_bytes:
             raise BertkitError(
-                f"{entry.name} needs {need:,} bytes, and --memory allows {settings.memory:,} for all models",
+                f"{entry.name} needs {need:,} bytes, and --memory allows {settings.memory_bytes:,} for all models",
                 "Allow more, or leave it out.",
             )
         return need
 
     def _make_room(self, wanted: Entry, need: int) -> None:
         """Beside what is loaded of it already, which goes when the new one has come."""
-        if self.settings.memory is None:
+        if self.settings.memory_bytes is None:
             return
         others = [each for each in self.entries.values() if each.served and each is not wanted]
         there = sorted(others, key=lambda each: each.used)
         used = sum(each.served.bytes for each in there if each.served)
         for each in there:
-            if used + need <= self.settings.memory:
+            if used + need <= self.settings.memory_bytes:
                 return
             if each.served is not None and not each.served.users and not each.awaited:
                 used -= each.served.bytes
@@ -225,7 +231,7 @@ class Models:
                 each.served = None
                 self.metrics.loaded(each.name, 0)
                 log.info("%s: unloaded, to make room for %s", each.name, wanted.name)
-        if used + need > self.settings.memory:
+        if used + need > self.settings.memory_bytes:
             raise not_ready(f"{wanted.name} is not loaded, and the models that are loaded are all at work.")
 
     def _end(self, served: Served) -> None:
@@ -237,11 +243,16 @@ class Models:
         return await asyncio.get_running_loop().run_in_executor(self._loader, function, *arguments)
 
 
-def _open_and_try(folder: str, settings: Settings) -> Predictor:
-    """Computing once finds what loading does not, and makes the first answer as quick as the others."""
+def _open_and_try(folder: str, settings: Serving) -> tuple[Predictor, float]:
+    """With the seconds that a token takes. Computing finds what loading does not, and makes the first answer as quick
+    as the others."""
     predictor = open_model(folder, settings)
-    predictor.encoder.embed("1 2 3", pooling="mean", normalize=False, allow_empty=True)
-    return predictor
+    encoder, texts, seconds = predictor.encoder, ["1 2 3 4 5 6 7 8"] * 8, 0.0
+    for _ in range(2):  # the first time more is done than ever after
+        began = time.perf_counter()
+        encoder.embed(texts, pooling="mean", normalize=False, allow_empty=True)
+        seconds = time.perf_counter() - began
+    return predictor, seconds / sum(map(len, encoder.tokenizer.encode_ids(texts)))
 
 
 def _signature(folder: Path) -> Signature:

@@ -18,12 +18,14 @@ from bertkit.infer.embedding import Floats, Plan, Sequences, sequences_of, vecto
 from bertkit.infer.encoder import TextEncoder
 from bertkit.infer.explain import STEPS, encode_to_explain, explain_encoded, require_classifier
 from bertkit.infer.fill_mask import as_json, check_guesses, guess, questions_of
-from bertkit.infer.generation import Generator, Written, generate, prompt_ids
+from bertkit.infer.generation import Written, generate
 from bertkit.infer.layer_choice import LayerChoice
 from bertkit.infer.predictor import TaskPredictor
 from bertkit.infer.sampling import Sampling
 from bertkit.infer.vector_files import word_rows
+from bertkit.infer.writer import Writer
 from bertkit.serve.refusals import unprocessable
+from bertkit.words.asked import answer
 
 if TYPE_CHECKING:
     from bertkit.serve.served import Served
@@ -208,6 +210,22 @@ class Explain:
         ]
 
 
+class Words:
+    """What a table of words knows of some of them."""
+
+    def __init__(self, served: Served, ask: str, k: int) -> None:
+        if served.vectors is None:
+            raise unprocessable(f"{served.name} is no table of words: what it says of one depends on its text.")
+        self.vectors, self.ask, self.k = served.vectors, ask, k
+        self.key = "words", ask, k
+
+    def prepare(self, values: Sequence[Any]) -> list[Piece]:
+        return [Piece(words, len(words)) for words in values]
+
+    def compute(self, pieces: Sequence[Piece]) -> list[Any]:
+        return [answer(self.vectors, self.ask, piece.content, self.k) for piece in pieces]
+
+
 class Listener:
     """A client that waits for a text, and may hear its pieces as they come."""
 
@@ -221,13 +239,14 @@ class Listener:
 class Write:
     """What `bertkit generate` writes after each prompt. Prompts with the same settings are gone on from together."""
 
-    def __init__(self, generator: Generator, sampling: Sampling, listener: Listener) -> None:
-        self.encoder, self.sampling, self.listener = generator.encoder, sampling, listener
+    def __init__(self, predictor: Any, sampling: Sampling, listener: Listener) -> None:
+        self.writer: Writer = predictor.writer
+        self.sampling, self.listener = sampling, listener
         self.key = "generate", sampling
 
     def prepare(self, values: Sequence[Any]) -> list[Piece]:
         new = self.sampling.max_new_tokens * max(self.sampling.samples, self.sampling.beams)
-        ids = prompt_ids(self.encoder, values)
+        ids = self.writer.read(values)
         return [Piece((prompt, self.listener), len(its) + new) for prompt, its in zip(values, ids, strict=True)]
 
     def compute(self, pieces: Sequence[Piece]) -> list[Any]:
@@ -242,7 +261,7 @@ class Write:
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that the model became full is in the answer
-            for found in generate(self.encoder, prompts, self.sampling, nobody_waits):
+            for found in generate(self.writer, prompts, self.sampling, nobody_waits):
                 listener = listeners[found.prompt]
                 if listener.hear is not None:
                     listener.begun = True
@@ -257,7 +276,7 @@ def _ending(whole: Written) -> dict[str, Any]:
 
 
 def writing(served: Served, sampling: Sampling, listener: Listener) -> Write:
-    if not isinstance(served.predictor, Generator):
+    if not hasattr(served.predictor, "writer"):
         raise unprocessable(f"{served.name} cannot write: it is for {served.predictor.task}.")
     return Write(served.predictor, sampling, listener)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from bertkit.serve.refusals import RefusalError
 from bertkit.serve.settings import Limits
@@ -17,13 +17,17 @@ LINGER_SECONDS = 2.0
 """So long what a refused client still sends is thrown away: closing at once would take the refusal from it."""
 
 
+TOO_BUSY, HUSH_SECONDS = 429, 1.0
+"""Who was too many is listened to again after so long, the least that Retry-After says. So no number of clients that
+ask again at once keeps the event loop from what else it has to do."""
+
+
 class LimitedProtocol(HttpToolsProtocol):
     limits: Limits
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.limits = self.app_state["limits"]
-        self.timeout_keep_alive = self.limits.idle_seconds  # type: ignore[assignment]
         self._timer: asyncio.TimerHandle | None = None
         self._in_headers = self._message_ended = False
         self._header_bytes = self._header_count = self._header_sum = 0
@@ -72,6 +76,25 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_headers = False
         self._set_timer(self.limits.body_seconds + LINGER_SECONDS, self._body_too_slow)
         super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """What can be answered at the door has no task made for it."""
+        response = self.app_state["door"].answer(cycle.scope)
+        if response is None:
+            super()._start_asgi_task(cycle, app)
+            return
+        headers = [*self.server_state.default_headers, *response.raw_headers]
+        if not cycle.keep_alive:
+            headers.append((b"connection", b"close"))
+        lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+        self.transport.write(STATUS_LINE[response.status_code] + lines + b"\r\n" + response.body)
+        cycle.response_started = cycle.response_complete = True
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+        if response.status_code == TOO_BUSY and not self.transport.is_closing():
+            self.transport.pause_reading()
+            self.loop.call_later(HUSH_SECONDS, self.transport.resume_reading)
 
     def on_message_complete(self) -> None:
         self._message_ended = True

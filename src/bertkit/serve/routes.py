@@ -27,6 +27,7 @@ from bertkit.serve.operations import (
     Listener,
     Operation,
     Predict,
+    Words,
     as_it_comes,
     writing,
 )
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from bertkit.serve.models import Models
     from bertkit.serve.served import Served
 
-FEW_CHARACTERS = 1000
-"""Of all inputs of a request; more are tokenized in a thread."""
 MANY, MANY_TOKENS = 8, 256
 """Answers, and tokens of their inputs, beyond which writing them as JSON is left to a thread."""
 
@@ -82,8 +81,8 @@ async def answers_of(
     """The answers to some inputs, as JSON. `write` is given them and the number of their tokens; where they are large,
     in a thread."""
     async with models_of(request).using(name) as served:
-        characters = check_size(items, served)
-        answers, tokens = await served.answer(operation(served), items, short=characters <= FEW_CHARACTERS)
+        check_size(items, served)
+        answers, tokens = await served.answer(operation(served), items)
         if large or len(answers) > MANY or tokens > MANY_TOKENS:
             body = await asyncio.get_running_loop().run_in_executor(served.tokenizing, write, answers, tokens)
         else:
@@ -91,9 +90,8 @@ async def answers_of(
     return Response(body, media_type="application/json")
 
 
-def check_size(items: Sequence[Any], served: Served) -> int:
-    """How many characters they have together."""
-    most, characters = served.limits, 0
+def check_size(items: Sequence[Any], served: Served) -> None:
+    most = served.limits
     if not items:
         raise unprocessable("There are no inputs.")
     if len(items) > most.items:
@@ -105,8 +103,6 @@ def check_size(items: Sequence[Any], served: Served) -> int:
             raise RefusalError(
                 413, "too_long", f"input {number} has {size:,} characters, and {most.characters:,} are the most."
             )
-        characters += size
-    return characters
 
 
 def _characters(item: Any) -> int:
@@ -250,6 +246,13 @@ def embedding(served: Served, asked: schemas.EmbedRequest) -> Operation:
     if asked.normalize is not None:
         settings["normalize"] = asked.normalize
     return Embed(served.predictor.encoder, Plan.of(served.predictor.encoder, settings))
+
+
+@router.post("/models/{name}/words", response_model=schemas.Answers, summary="Nearest words, analogies, a map of words")
+async def words(request: Request, name: str, asked: schemas.WordsRequest) -> Any:
+    return await answers_of(
+        request, name, lambda served: Words(served, asked.ask, asked.k), [asked.inputs], written(name)
+    )
 
 
 @router.post("/models/{name}/attention", response_model=schemas.Answers, summary="How much tokens look at each other")

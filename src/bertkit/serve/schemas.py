@@ -78,6 +78,7 @@ class GenerateRequest(_Texts):
     top_p: Annotated[float, Field(gt=0, le=1, strict=True)] | None = None
     beams: Annotated[StrictInt, Field(ge=1, le=32)] = 1
     repetition_penalty: Annotated[float, Field(ge=0.01, le=100, strict=True)] = 1.0
+    no_repeat: Annotated[StrictInt, Field(ge=0, le=1000)] = Field(0, description="No so many tokens in a row twice.")
     stop: Annotated[list[Annotated[Text, Field(min_length=1)]], Field(max_length=16, fail_fast=True)] = []
     seed: Annotated[StrictInt, Field(ge=0, lt=2**63)] = 0
     samples: Annotated[StrictInt, Field(ge=1, le=64)] = Field(1, description="Texts for each prompt.")
@@ -102,6 +103,12 @@ class EmbedRequest(_Texts):
     long: Literal["windows", "truncate", "error"] = "windows"
     allow_empty: StrictBool = False
     split: Literal["tokenizer", "whitespace"] = Field("tokenizer", description="With level word, what a word is.")
+
+
+class WordsRequest(_Strict):
+    inputs: Texts = Field(description="Words: whose nearest are looked for, three of an analogy, or those of a map.")
+    ask: Literal["nearest", "analogy", "map"] = "nearest"
+    k: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(10, description="How many words to say.")
 
 
 class AttentionRequest(_Strict):
@@ -206,11 +213,13 @@ class ModelFacts(BaseModel):
     default: bool
     operations: list[str]
     parts: list[PartFacts] | None = Field(description="Of an input, where it is fine-tuned for a task.")
+    sample: dict[str, str] = Field(description="Something to ask it, from its card.")
     labels: list[str] | None
     max_length: int | None
     mask: str | None
     layers: int | None
     heads: int | None
+    table: bool = Field(description="Whether it is a table of words, with one vector for each.")
     queue: int
     reload_refused: bool = Field(description="Its folder has changed and cannot be loaded; the log says why.")
 

@@ -18,22 +18,22 @@ from uvicorn.supervisors.multiprocess import Process
 
 from bertkit.device import usable_threads
 from bertkit.errors import BertkitError, UsageError
-from bertkit.serve.app import SETTINGS, build, log, set_up_log
+from bertkit.serve.app import SETTINGS, build, log, set_up
 from bertkit.serve.protocol import LimitedProtocol
-from bertkit.serve.settings import Settings
+from bertkit.serve.settings import Serving
 
 AGAIN_SECONDS = 5.0
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: Serving) -> None:
     """Until it is told to stop."""
-    set_up_log()
+    set_up()
     allow_many_files(settings.limits.connections)
     app: Any = build(settings)  # in any case: what is wrong with a folder is told before the port is taken
     with listening(settings) as listener:
         listener.set_inheritable(True)
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        log.info("bertkit serves %s on http://%s:%d", ", ".join(settings.models), host, listener.getsockname()[1])
+        log.info("bertkit serves %s on http://%s:%d", ", ".join(settings.folders), host, listener.getsockname()[1])
         if settings.workers > 1:
             _serve_with_workers(settings, listener)
             return
@@ -46,7 +46,7 @@ def serve(settings: Settings) -> None:
         raise app.state.activity.failure
 
 
-def _serve_with_workers(settings: Settings, listener: socket.socket) -> None:
+def _serve_with_workers(settings: Serving, listener: socket.socket) -> None:
     """Each has the models for itself, and its share of the cores."""
     threads = settings.threads or max(1, usable_threads() // settings.workers)
     with tempfile.TemporaryDirectory() as figures:
@@ -95,7 +95,7 @@ class _Workers(Multiprocess):
                 self._again[process] = time.monotonic() + AGAIN_SECONDS
 
 
-def _config(app: Any, settings: Settings, **options: Any) -> uvicorn.Config:
+def _config(app: Any, settings: Serving, **options: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=LimitedProtocol,
@@ -105,12 +105,13 @@ def _config(app: Any, settings: Settings, **options: Any) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        timeout_keep_alive=settings.limits.idle_seconds,  # type: ignore[arg-type]  # a fraction does as well
         timeout_graceful_shutdown=max(1, round(settings.limits.grace_seconds)),
         **options,
     )
 
 
-def listening(settings: Settings) -> socket.socket:
+def listening(settings: Serving) -> socket.socket:
     try:
         family, _, _, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=2048)

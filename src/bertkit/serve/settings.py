@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from typing import Any, Self
 
+from bertkit.device import OnMachine
 from bertkit.errors import UsageError, nearest, shortened
+from bertkit.settings import argument, option, size_in_bytes
 
+ACCESS, LOAD, MACHINE = "who may ask", "the load", "the machine"
 _TOKEN = re.compile("[!-~]{8,}")
 
 
@@ -29,8 +34,6 @@ class Limits:
     """Of one input, all its texts together."""
     tokens: int = 16_384
     """Of one input, however many windows it is read through."""
-    queue: int = 1024
-    """Inputs that wait or are computed at a time, for each model."""
     queue_tokens: int = 262_144
     """Of those that wait, for each model."""
     held_bytes: int = 128 * 2**20
@@ -50,11 +53,6 @@ class Limits:
             value = getattr(self, each.name)
             if value <= 0:
                 raise UsageError(f"the limit {each.name} is {value}", "It must be above 0.")
-        if self.queue < self.items:
-            raise UsageError(
-                f"a queue of {self.queue} cannot hold a request of {self.items} items",
-                "Raise the limit queue, or lower items.",
-            )
 
     @classmethod
     def parse(cls, given: Sequence[str]) -> Self:
@@ -77,35 +75,42 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    models: Mapping[str, str]
-    """Name to folder, or to the name of a model on the hub. The first is the default one."""
-    host: str = "127.0.0.1"
-    port: int = 8000
-    token: str | None = None
-    hosts: tuple[str, ...] = ()
-    """Names that clients may call this server by, besides localhost and addresses."""
-    origins: tuple[str, ...] = ()
-    """Web pages of these may ask too."""
-    lazy: bool = False
-    memory: int | None = None
-    """Bytes that the weights of loaded models may take together."""
-    workers: int = 1
-    reload_seconds: float = 2.0
-    """How often folders are looked at; 0 for never."""
-    wait_seconds: float = 0.002
-    """How long a text waits at most for others to be computed with."""
-    batch_tokens: int | None = None
-    """Tokens that are computed together; by the machine unless said."""
-    runtime: str = "torch"
-    device: str = "auto"
-    precision: str = "float32"
-    threads: int | None = None
-    ignore_config_keys: tuple[str, ...] = ()
-    limits: Limits = field(default_factory=Limits)
+class Serving(OnMachine):
+    models: tuple[str, ...] = argument(
+        ..., "Model folders, or names on the hub; NAME=FOLDER gives one a name.", metavar="MODEL..."
+    )
+    host: str = option(
+        "127.0.0.1", "The address to listen on. Another than this machine's needs a token.", group=ACCESS
+    )
+    port: int = option(8000, "0 takes a free one, and says which.", least=0, most=65535, group=ACCESS)
+    token: str | None = option(
+        None, "What clients must send. Others see it in the list of processes: better BERTKIT_TOKEN=...", group=ACCESS
+    )
+    allow_host: tuple[str, ...] = option((), "A name that this server may be called by. Repeatable.", group=ACCESS)
+    allow_origin: tuple[str, ...] = option(
+        (), "Web pages of this server may ask too: https://name. Repeatable.", group=ACCESS
+    )
+    lazy: bool = option(False, "Load a model when it is asked for, not at the start.", group=LOAD)
+    memory: str | None = option(
+        None, "What the weights may take, as 4G; the model unused longest is unloaded.", group=LOAD
+    )
+    workers: int = option(1, "Processes, each with the models for itself.", least=1, group=LOAD)
+    reload: float = option(2.0, "Seconds between looks at the folders; 0: never.", least=0, group=LOAD)
+    wait: str = option("2s", "Who would have to wait for longer is refused at once: 2s, 500ms.", group=LOAD)
+    batch_tokens: int | None = option(None, "Tokens computed together.", least=1, usual="by the machine", group=LOAD)
+    limit: tuple[str, ...] = option(
+        (), "Another limit than usual, as items=32; docs/serving.md has all.", metavar="NAME=NUMBER", group=LOAD
+    )
+    precision: str = option("float32", "float32 (exact), or auto: what is fastest on this machine.", group=MACHINE)
+    runtime: str = option(
+        "torch", "torch; or onnx or onnx-int8, if `bertkit export` made the folder for them.", group=MACHINE
+    )
 
     def __post_init__(self) -> None:
-        if not self.models:
+        super().__post_init__()
+        if self.token is None:
+            object.__setattr__(self, "token", os.environ.get("BERTKIT_TOKEN"))
+        if not self.folders:
             raise UsageError("no model to serve", "Name at least one model folder.")
         if self.token == "":
             raise UsageError("the token is empty", "Set BERTKIT_TOKEN or `token` to 8 letters or more, or unset it.")
@@ -118,21 +123,38 @@ class Settings:
                 f"`host={self.host}` would let anybody who reaches this machine use it",
                 "Set a token (BERTKIT_TOKEN=..., or `token`), or stay on 127.0.0.1.",
             )
+        _ = self.limits, self.memory_bytes, self.wait_seconds  # which refuse what cannot be read
+
+    @cached_property
+    def folders(self) -> dict[str, str]:
+        """Name to folder, or to the name of a model on the hub. The first is the default one."""
+        return named(self.models)
 
     @property
     def default(self) -> str:
-        return next(iter(self.models))
+        return next(iter(self.folders))
+
+    @cached_property
+    def limits(self) -> Limits:
+        return Limits.parse(self.limit)
+
+    @cached_property
+    def memory_bytes(self) -> int | None:
+        return None if self.memory is None else size_in_bytes("memory", self.memory, base=1024)
+
+    @cached_property
+    def wait_seconds(self) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s)", self.wait.strip())
+        if found is None or not (size := float(found[1])):
+            raise UsageError(f"`wait` is {shortened(self.wait)}", "Write a time with its unit: 2s or 500ms.")
+        return size / 1000 if found[2] == "ms" else size
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        values = json.loads(text)
-        values["limits"] = Limits(**values["limits"])
-        for name in ("hosts", "origins", "ignore_config_keys"):
-            values[name] = tuple(values[name])
-        return cls(**values)
+        return cls(**json.loads(text))
 
 
 def is_loopback(host: str) -> bool:

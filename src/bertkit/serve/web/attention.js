@@ -10,7 +10,7 @@ const choices = (count) => Array.from({ length: count ?? 1 }, (_, at) => [String
 export const attention = {
   name: "attention",
   fields: (model) => [
-    { name: "text", label: say("text"), example: example("attended"), rows: 2 },
+    { name: "text", label: say("text"), example: model.sample.text ?? example("attended"), rows: 2 },
     { name: "pair", label: say("second"), rows: 1 },
     { name: "layer", kind: "select", label: say("layer"), options: choices(model.layers), start: "0" },
     { name: "head", kind: "select", label: say("head"), options: choices(model.heads), start: "0" },

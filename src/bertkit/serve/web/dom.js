@@ -38,15 +38,17 @@ export function gapsOf(text, words) {
   return [...gaps, text.slice(end)];
 }
 
-/** A table of numbers from 0 to 1, the darker the higher. `names` are elements or texts, one for each row, and
+/** A table of numbers, the darker the higher, on the scale that they have: `caption` is told its ends. `names` are elements or texts, one for each row, and
  *  `marks` short names for the columns: counted through unless given. */
 export function heatMap(names, numbers, caption, marks = names.map((_, at) => at + 1)) {
+  const [low, high] = [Math.min(...numbers.flat()), Math.max(...numbers.flat())];
+  const told = caption(low.toFixed(2), high.toFixed(2));
   const head = make("tr", {}, make("td"), ...marks.map((mark) => make("th", { scope: "col" }, String(mark))));
   const rows = numbers.map((row, at) => make("tr", {},
     make("th", { scope: "row" }, make("span", { class: "number" }, String(marks[at])), " ", names[at]),
-    ...row.map((value) => make("td", { class: "cell", style: { "--share": Math.max(0, Math.min(1, value)) } }, value.toFixed(2)))));
-  return make("div", { class: "wide", tabindex: "0", role: "group", "aria-label": caption },
-    make("table", { class: "heat" }, make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, ...rows)));
+    ...row.map((value) => make("td", { class: "cell", style: { "--share": high > low ? (value - low) / (high - low) : 1 } }, value.toFixed(2)))));
+  return make("div", { class: "wide", tabindex: "0", role: "group", "aria-label": told },
+    make("table", { class: "heat" }, make("caption", {}, told), make("thead", {}, head), make("tbody", {}, ...rows)));
 }
 
 export function cosines(vectors) {

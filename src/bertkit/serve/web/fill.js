@@ -13,8 +13,8 @@ function partsOf(text, mask) {
 
 export const fill = {
   name: "fill",
-  fields: () => [
-    { name: "text", label: say("text"), example: example("whole"), rows: 3, changed: ({ values, result }) => { values.hidden = ""; result.replaceChildren(); } },
+  fields: (model) => [
+    { name: "text", label: say("text"), example: model.sample.text ?? example("whole"), rows: 3, changed: ({ values, result }) => { values.hidden = ""; result.replaceChildren(); } },
     { name: "hidden", kind: "kept" },
   ],
   async ask({ values, of, keep, model, rerun }) {

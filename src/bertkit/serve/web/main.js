@@ -8,19 +8,30 @@ import { attention } from "./attention.js";
 import { choice, classify, other, qa, regress, tag } from "./predict.js";
 import { fill } from "./fill.js";
 import { senses, similarity } from "./vectors.js";
+import { analogy, map, nearest } from "./table.js";
 import { current, lead, say, speak } from "./words.js";
-import { write } from "./write.js";
+import { rewrite, write } from "./write.js";
 
-const OF_TASK = { embed: [], classify: [classify], regress: [regress], tag: [tag], qa: [qa], choice: [choice], "fill-mask": [fill], generate: [write] };
+const OF_TASK = { embed: [], classify: [classify], regress: [regress], tag: [tag], qa: [qa], choice: [choice], "fill-mask": [fill], generate: [write], rewrite: [rewrite] };
 const OF_ALL = [similarity, senses, attention];
-const QUEUE_SECONDS = 5;
+const [QUEUE_SECONDS, MOST_LABELS] = [5, 12];
 
 const $ = (id) => document.getElementById(id);
 let models = [];
 let shown = { model: null, view: null, form: null };
 let speed = null;
 
-const viewsOf = (model) => [...(OF_TASK[model.task] ?? (model.parts ? [other] : [])), ...OF_ALL];
+/** A model that was trained to write one text from another has parts of an input; one that only goes on has none. */
+const taskOf = (model) => (model.task === "generate" && model.parts ? "rewrite" : model.task);
+const OF_TABLE = [nearest, analogy, map];
+
+const viewsOf = (model) => [...(model.table ? OF_TABLE : []), ...(OF_TASK[taskOf(model)] ?? (model.parts ? [other] : [])), ...OF_ALL.filter((each) => !model.table || each !== attention)];
+
+/** The labels that a model has learned. */
+function knows(model) {
+  const labels = [...new Set((model.labels ?? []).map((each) => (model.task === "tag" ? each.replace(/^[A-Z]-/, "") : each)).filter((each) => model.task !== "tag" || each !== "O"))];
+  return labels.length ? say("knows", labels.slice(0, MOST_LABELS).join(", ") + (labels.length > MOST_LABELS ? ", …" : "")) : "";
+}
 
 function showModels() {
   const list = models.map((model) => make("li", {}, make("a", {
@@ -48,7 +59,7 @@ function showView(model, view, values, { run = false } = {}) {
   document.title = `${model.id} · ${say(view.name)} · bertkit`;
   $("main").replaceChildren(
     make("h1", {}, model.id),
-    make("p", { class: "lead" }, lead(model.task)),
+    make("p", { class: "lead" }, [lead(taskOf(model)), knows(model)].join(" ")),
     make("nav", { class: "tabs", "aria-label": say("views") }, make("ul", {}, ...tabs)),
     form.element,
   );

@@ -14,7 +14,7 @@ const LINES = ["question"];
 /** A field for each part of an input; of two ways to give one, the first. */
 const fieldsOf = (model) => model.parts.filter((part) => !part.instead).map(({ name, several }) => ({
   name, label: partName(name, several), kind: LINES.includes(name) ? "line" : "area", rows: ROWS[name] ?? (several ? 4 : 3),
-  example: example(`${model.task}-${name}`) ?? example(name),
+  example: model.sample[name] ?? example(`${model.task}-${name}`) ?? example(name),
 }));
 
 /** What is written in them. */
