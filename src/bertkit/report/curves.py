@@ -114,6 +114,8 @@ def _loss(axes: Axes, history: History, place: Callable[[Floats], Floats]) -> No
     training, validation = history.losses
     _trend(axes, place(history.steps["step"]), training, "blue", "training")
     _points(axes, place(history.validations["step"]), validation, "orange", "validation")
+    if len(axes.lines) and math.isfinite(history.by_frequency):
+        axes.axhline(history.by_frequency, color=COLOURS["quiet"], linestyle=":", label="word frequency alone")
     marked = any(event["event"] in MARKS for event in history.events)
     _without_spikes(axes, training, validation, foot=0.16 if marked else 0.05)
     _marks(axes, history, place, named=True)

@@ -16,6 +16,8 @@ from bertkit.train.run_facts import RUN
 
 Floats = NDArray[np.float64]
 
+BEYOND = 1.5
+"""Nats of loss: the first ones come from where a word stands and its commonest neighbours, and whole runs end there."""
 MOST_RECORDS = 20_000
 """More of them take seconds to read and look the same."""
 
@@ -44,6 +46,9 @@ class History:
 
     def __init__(self, run: Path) -> None:
         self.asks = titles_of(read_json(run / RUN).get("objectives", ())) if (run / RUN).exists() else {}
+        known = read_json(run / RUN).get("word_frequency") if (run / RUN).exists() else None
+        self.by_frequency: float = (known or {}).get("loss", math.nan)
+        """The loss of who knows how frequent each word is, and nothing else; NaN where nobody counted."""
         log, times = read_log(run, most=MOST_RECORDS), read_times(run, most=MOST_RECORDS)
         self.steps = Records([record for record in log if record.get("kind") == "step"])
         self.validations = Records([record for record in log if record.get("kind") == "validation"])
@@ -70,6 +75,15 @@ class History:
     def losses(self) -> tuple[Floats, Floats]:
         """Of that term, in training and on held-out text."""
         return self.steps[loss_of(self.looked_at)], self.validations[loss_of(self.looked_at)]
+
+    @property
+    def break_seconds(self) -> float | None:
+        """When the model knew more than how frequent words are, by `BEYOND`; None if it never did."""
+        _, held_out = self.losses
+        beyond = np.flatnonzero(held_out < self.by_frequency - BEYOND)
+        if not len(beyond):
+            return None
+        return float(self.seconds_at(self.validations["step"][beyond[:1]])[0])
 
     @property
     def seconds(self) -> float:

@@ -28,14 +28,19 @@ class Stage:
     """Samples of one step, over all processes."""
     share: float
     """Of the steps."""
+    turns: float = 0.0
+    """How many of its steps are those of what the recipe asks in turn."""
 
     def __post_init__(self) -> None:
-        if self.length < 8 or self.batch < 1 or not 0 < self.share <= 1:
+        if self.length < 8 or self.batch < 1 or not 0 < self.share <= 1 or not 0 <= self.turns <= 1:
             raise UsageError(
                 f"a stage of {self.share} of the steps with {self.batch} sequences of {self.length} tokens",
                 "Take at least one sequence, of 8 tokens or more, and a share of up to 1.",
             )
 
+
+TURNS_AFTER = 1 / 16
+"""How many steps go on asking what a run began with."""
 
 BERTS = (Chosen(name="mlm", options=Masking()), Chosen(name="nsp"))
 
@@ -50,6 +55,8 @@ class Recipe:
     pre_norm: bool
     objectives: tuple[Chosen, ...] = BERTS
     """What is asked of the model; the loss of the first is the one that is looked at."""
+    in_turn: tuple[Chosen, ...] = ()
+    """What is asked in steps of its own; how many, each stage says."""
     across: bool = False
     """Sequences are filled with the sentences of the next document too, behind a separator; a GPT's always are."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -93,6 +100,29 @@ class Recipe:
         ]
         return replace(self, objectives=tuple(hides))
 
+    def beginning_with(self, first: float, *chosen: Chosen) -> Recipe:
+        """With another question in the first part of the steps, and in a few of those that follow; the rate is warmed
+        up anew where they begin, or what was learned is lost within some hundred steps."""
+        if not 0 < first < self.stages[0].share:
+            raise UsageError(
+                f"{first} of the steps for {', '.join(each.name for each in chosen)}",
+                f"Give a share between 0 and {self.stages[0].share:g}.",
+            )
+        rest = replace(self.stages[0], share=self.stages[0].share - first)
+        begins = replace(rest, share=first, turns=1.0)
+        stages = (begins, *(replace(stage, turns=TURNS_AFTER) for stage in (rest, *self.stages[1:])))
+        return replace(self, stages=stages, in_turn=chosen, schedule=replace(self.schedule, anew=first))
+
+    def without_turns(self) -> Recipe:
+        """What is asked in turn left out, and the time for it given to what comes after."""
+        if not self.in_turn:
+            return self
+        stages = [replace(stage, turns=0.0) for stage in self.stages]
+        if self.stages[0].turns == 1 and len(stages) > 1:
+            begins, rest, *others = stages
+            stages = [replace(rest, share=begins.share + rest.share), *others]
+        return replace(self, stages=tuple(stages), in_turn=(), schedule=replace(self.schedule, anew=0.0))
+
     def without(self, ability: type) -> Recipe:
         """Without what needs it."""
         left = (each for each in self.objectives if ability not in objective_called(each.name).needs)
@@ -106,8 +136,8 @@ class Recipe:
         require_fields(cls, values, "the recipe")
         made = {name: _PARTS[name](**_known(_PARTS[name], values[name])) for name in _PARTS}
         stages = tuple(Stage(**_known(Stage, stage)) for stage in values["stages"])
-        objectives = tuple(chosen_from(each) for each in values.get("objectives", ()))
-        return cls(**{**values, **made, "stages": stages, "objectives": objectives})
+        asked = {name: tuple(chosen_from(each) for each in values.get(name, ())) for name in ("objectives", "in_turn")}
+        return cls(**{**values, **made, "stages": stages, **asked})
 
 
 _PARTS: dict[str, Any] = {"optimizer": OptimizerSettings, "schedule": Schedule}
@@ -120,10 +150,10 @@ def chosen_from(values: Mapping[str, Any]) -> Chosen:
     return Chosen(**{**known, "options": options and options(**_known(options, known["options"]))})
 
 
-def bert(*, batch: int = 256, length: int = 128, long_length: int = 512) -> Recipe:
+def bert(*, batch: int = 256, length: int = 128, long_length: int = 512, next_words_first: float = 0.0) -> Recipe:
     """Devlin et al. (2018): post-norm, dropout 0.1, batches of 256, Adam with decoupled weight decay 0.01, a rate of
     1e-4 reached after 1 % of the steps and then falling to 0; 90 % of the steps with short sequences."""
-    return Recipe(
+    recipe = Recipe(
         name="bert",
         stages=_stages(batch, length, long_length),
         optimizer=OptimizerSettings(kind="adamw", learning_rate=1e-4),
@@ -131,12 +161,14 @@ def bert(*, batch: int = 256, length: int = 128, long_length: int = 512) -> Reci
         dropout=0.1,
         pre_norm=False,
     )
+    return _with_next_words(recipe, next_words_first)
 
 
-def fast(*, batch: int = 32, length: int = 128, long_length: int = 0) -> Recipe:
+def fast(*, batch: int = 32, length: int = 128, long_length: int = 0, next_words_first: float = 0.25) -> Recipe:
     """Ours for hours rather than weeks, on whatever machine there is. One length unless asked for more: long sequences
-    cost most where attention is slow, and what they teach comes late."""
-    return Recipe(
+    cost most where attention is slow, and what they teach comes late. It begins with next words: by those attention
+    finds its positions in minutes, where hidden words alone leave it for an hour at how frequent each word is."""
+    recipe = Recipe(
         name="fast",
         stages=_stages(batch, length, long_length),
         optimizer=OptimizerSettings(
@@ -147,6 +179,11 @@ def fast(*, batch: int = 32, length: int = 128, long_length: int = 0) -> Recipe:
         pre_norm=False,
         wave_positions=True,
     )
+    return _with_next_words(recipe, next_words_first)
+
+
+def _with_next_words(recipe: Recipe, first: float) -> Recipe:
+    return recipe.beginning_with(first, Chosen(name="clm")) if first else recipe
 
 
 def _stages(batch: int, length: int, long_length: int) -> tuple[Stage, ...]:

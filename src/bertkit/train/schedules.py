@@ -24,6 +24,9 @@ def constant(progress: float) -> float:  # noqa: ARG001
 
 
 SHAPES: dict[str, Callable[[float], float]] = {"linear": linear, "cosine": cosine, "constant": constant}
+INVERSE_ROOT = "inverse-root"
+"""That of the Transformer of 2017: from the warm-up's end on by the root of the step, however many there are. To learn
+in a given number of steps it comes down to 0 in the last tenth."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +39,12 @@ class Schedule:
     shape: str = "linear"
     warmup: float = 0.01
     decay: float = 0.99
+    anew: float = 0.0
+    """If not 0: after this share of the steps it begins anew, warm-up and all; until then the rate falls to half only,
+    since what comes then is another task for the same weights."""
 
     def __post_init__(self) -> None:
-        if self.shape not in SHAPES:
+        if self.shape not in (*SHAPES, INVERSE_ROOT):
             hint = nearest(str(self.shape), SHAPES)
             raise UsageError(f"a schedule called {shortened(self.shape)}", f"{hint} There are: {', '.join(SHAPES)}.")
         if not (0 <= self.warmup <= 1 and 0 <= self.decay <= 1 and self.warmup + self.decay <= 1 + 1e-9):
@@ -49,9 +55,17 @@ class Schedule:
 
     def factor(self, step: int, steps: int) -> float:
         """For step 0, 1, ... of `steps`: the rate of the first is not 0, and after the last it is."""
+        if self.anew and step < (switch := round(self.anew * steps)):
+            return min((step + 1) / (self.warmup * switch), 1.0) * (1 - 0.5 * step / switch)
+        done = round(self.anew * steps)
+        return self._falling(step - done, steps - done)
+
+    def _falling(self, step: int, steps: int) -> float:
         progress = min(step / steps, 1.0)
         if progress < self.warmup:
             return min((step + 1) / (self.warmup * steps), 1.0)
+        if self.shape == INVERSE_ROOT:
+            return math.sqrt(self.warmup / max(progress, self.warmup, 1e-9)) * min(1.0, (1 - progress) / 0.1)
         if progress <= 1 - self.decay or not self.decay:
             return 1.0
         return SHAPES[self.shape](min((progress - (1 - self.decay)) / self.decay, 1.0))

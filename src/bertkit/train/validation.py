@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,13 @@ from bertkit.corpus.samples import Sample
 from bertkit.nn.inputs import in_a_row
 from bertkit.objectives.data import PretrainingData
 from bertkit.objectives.masking import Masked, Masking, Vocabulary, mask
+from bertkit.objectives.objective import Memory
 from bertkit.objectives.terms import averages, counted
 from bertkit.train.parallel import Group
 from bertkit.train.work import micro_batches, share
 
+MOST_COUNTED = 20_000_000
+"""Tokens of a shard: more do not move frequencies."""
 EPOCH = 0
 """The one whose samples and masks are always used."""
 
@@ -25,15 +29,17 @@ EPOCH = 0
 def validate(
     learner: nn.Module, data: PretrainingData, *, samples: int, length: int, micro: int, group: Group
 ) -> dict[str, float]:
-    """Losses and accuracies over the first `samples` of the split, in random order."""
-    cut = micro_batches(first_samples(data, samples, length), micro)
-    mine = share(cut, group.rank, group.size)
-    turns = -(-len(cut) // group.size)  # all processes must go through the model equally often
+    """Losses and accuracies over the first `samples` of the split, in random order; or, of who reads on, in lanes."""
+    reads_on = bool(data.cut.ways)  # then every process reads all: it must remember, whatever their number
+    cut = lanes_of(data, samples, length) if reads_on else micro_batches(first_samples(data, samples, length), micro)
+    mine = cut if reads_on else share(cut, group.rank, group.size)
+    memory = Memory() if reads_on else None
+    turns = len(cut) if reads_on else -(-len(cut) // group.size)  # all must go through the model equally often
     learner.eval()
     sums: dict[str, float] = {}
     with torch.no_grad():
         for turn in range(turns):
-            batch = data.batch(mine[turn] if turn < len(mine) else cut[0], length)
+            batch = data.batch(mine[turn] if turn < len(mine) else cut[0], length, memory)
             _, found = learner(batch.to(group.device), batch.counts)
             seen = counted(batch.counts) | {name: float(value) for name, value in found.items()}
             for name, value in seen.items():
@@ -46,6 +52,31 @@ def first_samples(data: PretrainingData, samples: int, length: int) -> list[Choi
     """The first of the split, in random order."""
     order = Order(data.size(EPOCH, length), data.seed, EPOCH)
     return [Choice(EPOCH, n) for n in order.samples(np.arange(min(samples, order.count))).tolist()]
+
+
+def frequency_loss(corpus: CorpusFolder) -> float:
+    """What the held-out text costs who knows nothing but how frequent each token is: the loss of guessing by that. A
+    model whose loss stays near it has learned nothing of what stands around a word."""
+    size = corpus.tokenizer.vocab_size
+    seen = np.ones(size)  # none is impossible
+    for shard in corpus.shards("train"):
+        seen += np.bincount(shard.tokens[:MOST_COUNTED], minlength=size)[:size]
+    held_out = np.zeros(size)
+    for shard in corpus.shards("validation"):
+        held_out += np.bincount(shard.tokens[:MOST_COUNTED], minlength=size)[:size]
+    return float(held_out @ -np.log(seen / seen.sum()) / max(held_out.sum(), 1.0))
+
+
+LANES = 16
+
+
+def lanes_of(data: PretrainingData, samples: int, length: int) -> list[Sequence[Choice]]:
+    """The beginnings of some texts, in which who reads on goes on from batch to batch."""
+    ways = len(data.cut.ways)
+    lanes = min(LANES, data.size(EPOCH, length) * ways) // ways * ways
+    order = data.order(EPOCH, length, lanes)
+    numbers = order.samples(np.arange(min(max(samples // lanes, 1) * lanes, order.count))).tolist()
+    return [[Choice(EPOCH, n) for n in numbers[at : at + lanes]] for at in range(0, len(numbers), lanes)]
 
 
 GAP = "[MASK]"

@@ -16,11 +16,13 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 import torch
 
-from bertkit.corpus.keyed import Choice, Order
+from bertkit.corpus.keyed import Choice, Lanes, Order, key
 from bertkit.errors import MemoryLimitError, UsageError
 from bertkit.nn.fine_tuned import FineTuned
 from bertkit.nn.inputs import Inputs, lay_out
 from bertkit.objectives.data import PretrainingData
+from bertkit.objectives.objective import Batch as PretrainingBatch
+from bertkit.objectives.objective import Memory
 from bertkit.objectives.terms import Term
 from bertkit.objectives.words import next_word_term
 from bertkit.tasks.data import Given, TaskBatch, Unit
@@ -57,7 +59,11 @@ class Work(Protocol):
     couples: bool
     """Whether its loss compares the samples of a step, so that they cannot be computed in parts."""
 
-    def size(self, epoch: int, stage: Stage) -> int: ...
+    memory: Memory | None
+    """What goes from step to step beside the weights, by the text that was read."""
+
+    def order(self, epoch: int, stage: Stage, seed: int) -> Order | Lanes:
+        """In which the samples of an epoch come."""
 
     def divide(self, chosen: Sequence[Choice], stage: Stage, limit: int) -> list[Sequence[Choice]]: ...
 
@@ -72,16 +78,16 @@ class Work(Protocol):
         """The limit after running out of memory in a step of so many samples; an error if less is nothing."""
 
 
-class Sized(Protocol):
-    def size(self, epoch: int, stage: Stage) -> int: ...
+class Ordered(Protocol):
+    def order(self, epoch: int, stage: Stage, seed: int) -> Order | Lanes: ...
 
 
-def take(work: Sized, place: Place, stage: Stage, seed: int, *, across: bool = True) -> tuple[list[Choice], Place]:
+def take(work: Ordered, place: Place, stage: Stage, seed: int, *, across: bool = True) -> tuple[list[Choice], Place]:
     """The samples of the next step, and the place behind them."""
     chosen: list[Choice] = []
     epoch, position = place
     while len(chosen) < stage.batch:
-        order = Order(work.size(epoch, stage), seed, epoch)
+        order = work.order(epoch, stage, seed)
         stop = min(position + stage.batch - len(chosen), order.count)
         chosen += [Choice(epoch, number) for number in order.samples(np.arange(position, stop)).tolist()]
         epoch, position = (epoch + 1, 0) if stop == order.count else (epoch, stop)
@@ -172,21 +178,39 @@ class Feed:
 
 
 class OnCorpus:
-    """Objectives on a split of a corpus, in micro-batches of so many sequences."""
+    """Objectives on a split of a corpus, in micro-batches of so many sequences. Some steps may be those of others, `in
+    turn`: which, follows from where in the data they are."""
 
     name, across, couples = "dropout", True, False
 
-    def __init__(self, data: PretrainingData, stages: Sequence[Stage]) -> None:
-        self.data, self.stages, self.terms = data, stages, data.objectives.terms
+    def __init__(
+        self, data: PretrainingData, stages: Sequence[Stage], *, in_turn: PretrainingData | None = None
+    ) -> None:
+        self.data, self.stages, self.in_turn = data, stages, in_turn
+        self.memory = Memory() if data.cut.ways else None
 
-    def size(self, epoch: int, stage: Stage) -> int:
-        return self.data.size(epoch, stage.length)
+    def order(self, epoch: int, stage: Stage, seed: int) -> Order | Lanes:  # noqa: ARG002 it is that of the data
+        return self.data.order(epoch, stage.length, stage.batch)
 
     def divide(self, chosen: Sequence[Choice], stage: Stage, limit: int) -> list[Sequence[Choice]]:
-        return micro_batches(chosen, micro_for(limit, self.stages, stage))
+        return micro_batches(self._by_turns(chosen, stage), micro_for(limit, self.stages, stage))
 
     def batch(self, chosen: Sequence[Choice], stage: Stage) -> Batch:
-        return self.data.batch(chosen, stage.length)
+        if chosen[0].in_turn and self.in_turn is not None:
+            return self.in_turn.batch(chosen, stage.length)
+        return self.data.batch(chosen, stage.length, self.memory)
+
+    def terms(self, network: Any, batch: PretrainingBatch) -> dict[str, Term]:
+        return batch.by.terms(network, batch)
+
+    def _by_turns(self, chosen: Sequence[Choice], stage: Stage) -> Sequence[Choice]:
+        """A step's samples; of one of those in turn, what lies at the same places of the text, cut their way."""
+        epoch, first, _ = chosen[0]
+        if self.in_turn is None or key("turn", self.data.seed, epoch, first) >= stage.turns * 2**64:
+            return chosen
+        length, data = stage.length, self.data
+        sizes = {epoch: (self.in_turn.size(epoch, length), data.size(epoch, length)) for epoch, *_ in chosen}
+        return [Choice(at, number * sizes[at][0] // sizes[at][1], in_turn=True) for at, number, _ in chosen]
 
     def at_once(self, limit: int) -> str:
         return f"micro-batches of {limit}"
@@ -231,9 +255,10 @@ class OnUnits:
         self.task, self.units, self.pad_id, self.group = task, units, pad_id, group
         self.language_weight, self.couples = language_weight, task.whole_batches
         self.packed = group.device.type == "cpu"
+        self.memory: Memory | None = None
 
-    def size(self, epoch: int, stage: Stage) -> int:  # noqa: ARG002
-        return len(self.units)
+    def order(self, epoch: int, stage: Stage, seed: int) -> Order:  # noqa: ARG002
+        return Order(len(self.units), seed, epoch)
 
     def divide(self, chosen: Sequence[Choice], stage: Stage, limit: int) -> list[Sequence[Choice]]:  # noqa: ARG002
         if self.couples:
@@ -244,7 +269,7 @@ class OnUnits:
     def batch(self, chosen: Sequence[Choice], stage: Stage) -> UnitBatch:  # noqa: ARG002
         units = [self.units[each.number] for each in chosen]
         whole = batch_of(self.task, units, packed=self.packed, pad_id=self.pad_id)
-        counts: dict[str, float] = {"task": len(units)}
+        counts: dict[str, float] = {"task": self.task.counted(units)}
         if self.language_weight:
             counts["clm"] = max(1, sum(len(features.ids) - 1 for unit in units for features in unit))
         if not self.couples or self.group.size == 1:
@@ -256,16 +281,20 @@ class OnUnits:
 
     def terms(self, network: FineTuned, batch: UnitBatch) -> dict[str, Term]:
         scores, x_TD = network.scored(batch.mine, tokens=self.language_weight > 0)
+        first, stop = 0, len(scores)
         if batch.mine is not batch.whole:
             first, stop = self._mine(len(batch.whole.features))
             scores = together(scores[: stop - first], self.group)
-        found = {"task": self.task.term(Given(scores, network.crf), batch.whole)}
+        found = {"task": self.task.term(Given(scores, network.crf, network.network), batch.whole)}
         if x_TD is not None:
             words = next_word_term(network.network.speaker, batch.mine, x_TD)
             found["clm"] = replace(words, weight=self.language_weight)
         if batch.mine is batch.whole:
             return found
-        return {name: self._shared(term) for name, term in found.items()}
+        found["task"] = self._shared(found["task"])
+        if x_TD is not None and first == stop:  # what it read is another's, and counts there
+            found["clm"] = replace(found["clm"], total=0 * found["clm"].total, right=0 * found["clm"].right)
+        return found
 
     def _mine(self, features: int) -> tuple[int, int]:
         """Which of a step's sequences this process reads, where all of them are compared."""
