@@ -49,6 +49,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/serve.py --data $(DATA)
 	$(BIN)/python benchmarks/serve.py --data $(DATA) --flood
 	$(BIN)/python benchmarks/generate.py
+	$(BIN)/python benchmarks/words.py --data $(DATA) --out words.jsonl
 	$(BIN)/python benchmarks/pretrain.py --data $(DATA)
 	$(BIN)/python benchmarks/time_to_loss.py --data $(DATA) --out time_to_loss.json --picture time_to_loss.png
 
@@ -73,7 +74,7 @@ $(VENV)/.created:
 
 $(VENV)/.runtime: $(VENV)/.created pyproject.toml requirements.lock
 	@echo "Installing bertkit into $(VENV) (once; a few minutes on a slow line)"
-	$(PIP) --editable '.[serve]'
+	$(PIP) --editable '.[generate,serve,words]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime

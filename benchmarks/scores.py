@@ -57,6 +57,8 @@ class Case(NamedTuple):
     epochs: int = 3
     length: int | None = None
     options: tuple[tuple[str, Any], ...] = ()
+    reading: tuple[tuple[str, Any], ...] = ()
+    """How its files are read."""
     chinese: bool = False
     sides: tuple[str, ...] = SIDES
 
@@ -66,11 +68,23 @@ IMDB = Case("classify", ("imdb/train.jsonl.xz",), None, ("accuracy",), seeds=1, 
 CASES = {
     "SST-2": Case("classify", ("glue/SST-2/train.tsv",), "glue/SST-2/dev.tsv", ("accuracy",)),
     "CoLA": Case(
-        "classify", ("glue/CoLA/train.tsv",), "glue/CoLA/dev.tsv", ("matthews", "accuracy"), seeds=6, reference_seeds=6
+        "classify",
+        ("glue/CoLA/train.tsv",),
+        "glue/CoLA/dev.tsv",
+        ("matthews", "accuracy"),
+        seeds=6,
+        reference_seeds=6,
+        reading=(("columns", ("source", "label", "mark", "sentence")),),
     ),
     "MRPC": Case("classify", ("glue/MRPC/train.tsv",), "glue/MRPC/dev.tsv", ("f1", "accuracy")),
     "STS-B": Case("regress", ("glue/STS-B/train.tsv",), "glue/STS-B/dev.tsv", ("pearson", "spearman")),
-    "CODAH": Case("choice", ("codah/full_data.tsv",), None, ("accuracy",)),
+    "CODAH": Case(
+        "choice",
+        ("codah/full_data.tsv",),
+        None,
+        ("accuracy",),
+        reading=(("columns", ("kind", "premise", "ending0", "ending1", "ending2", "ending3", "label")),),
+    ),
     "CoNLL-2003": Case("tag", ("conll2003/train.txt",), "conll2003/dev.txt", ("f1",), seeds=1),
     "SQuAD": Case(
         "qa",
@@ -97,6 +111,7 @@ CASES = {
         ("zh/peopledaily_ner/train.txt",),
         "zh/peopledaily_ner/dev.txt",
         ("f1",),
+        reading=(("repair_tags", True),),
         reference_seeds=3,
         chinese=True,
     ),
@@ -135,11 +150,15 @@ def run(name: str, case: Case, seed: int, options: argparse.Namespace) -> None:
     start = options.chinese_model if case.chinese else options.model
     folder = ModelFolder(start)
     tokenizer = folder.tokenizer().for_tasks()
-    train = [each for file in case.train for each in examples_in(kind, str(options.data / file), Reading(), [])]
+    train = [
+        each
+        for file in case.train
+        for each in examples_in(kind, str(options.data / file), Reading(**dict(case.reading)), [])
+    ]
     if case.dev is None:
         train, dev = split(train, 0.1, 0)
     else:
-        dev = list(examples_in(kind, str(options.data / case.dev), Reading(), []))
+        dev = list(examples_in(kind, str(options.data / case.dev), Reading(**dict(case.reading)), []))
     train = train if len(train) <= options.most else split(train, options.most / len(train), 0)[1]
     length = min(case.length or kind.usual_length, folder.config.max_position_embeddings)
     size = {"examples": len(train), "epochs": case.epochs, "length": length}

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bertkit.infer.predictor import load as load
     from bertkit.nn.bert import Bert as Bert
     from bertkit.text.tokenizer import Tokenizer as Tokenizer
+    from bertkit.words.vectors import load_words as load_words
 
 _HOMES = {
     "Bert": "bertkit.nn.bert",
@@ -42,6 +43,7 @@ _HOMES = {
     "finetune": "bertkit.api",
     "load": "bertkit.infer.predictor",
     "load_encoder": "bertkit.infer.encoder",
+    "load_words": "bertkit.words.vectors",
     "prepare": "bertkit.api",
     "pretrain": "bertkit.api",
     "register": "bertkit.api",

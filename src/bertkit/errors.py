@@ -7,6 +7,7 @@ BertkitError is a bug of ours and keeps its traceback.
 from __future__ import annotations
 
 import difflib
+import warnings
 from collections.abc import Iterable
 
 MOST_CHARACTERS = 2000
@@ -28,6 +29,15 @@ def _one_line(text: str) -> str:
     text = (
         text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS // 2]} ... {text[-MOST_CHARACTERS // 2 :]}"
     )
+    return visible(text)
+
+
+def visible(text: str) -> str:
+    """Without anything that a terminal would obey, for what comes out of files.
+
+    >>> print(visible("a\\x1b[2Jb"))
+    a\\x1b[2Jb
+    """
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
@@ -85,6 +95,15 @@ class InterruptionError(BertkitError):
 
 class HubError(BertkitError):
     """A model name could not be found or fetched."""
+
+
+class Notice(UserWarning):
+    """Something worth knowing that is no error: the command line says it as a note."""
+
+
+def tell(message: str) -> None:
+    """Once, however often it comes up."""
+    warnings.warn(Notice(_one_line(message)), stacklevel=1)
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:

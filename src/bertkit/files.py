@@ -166,12 +166,13 @@ def require_writable(path: Path) -> None:
         Path(tempfile.mkdtemp(dir=there, prefix=_temporary_prefix(path), suffix=".tmp")).rmdir()
 
 
-def write_hashes(folder: Path, manifest: Mapping[str, Any], name: str) -> None:
-    """Write `manifest` as JSON with a `files` entry: the sha256 of every other file in the folder, those of folders in
-    it as `folder/name`."""
+def write_hashes(folder: Path, manifest: Mapping[str, Any], name: str, *, seal: bool = False) -> None:
+    """Write `manifest`, with a `seal` if it decides something itself, and a `files` entry: the sha256 of every other
+    file in the folder, those of folders in it as `folder/name`."""
     files = {file.relative_to(folder).as_posix(): file for file in sorted(folder.rglob("*")) if file.is_file()}
     hashes = {path: sha256_of(file) for path, file in files.items() if path != name}
-    (folder / name).write_text(to_json({**manifest, "files": hashes}), encoding="utf-8")
+    facts = {**manifest, "files": hashes}
+    (folder / name).write_bytes(sealed(facts) if seal else to_json(facts).encode())
 
 
 def remove_folder(path: Path) -> None:

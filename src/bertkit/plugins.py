@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, MutableMapping
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
-from bertkit.errors import shortened
+from bertkit.errors import Notice, shortened
 
 T = TypeVar("T")
 
 
-class BrokenPlugin(UserWarning):
+class BrokenPlugin(Notice):
     """What another package says that it adds cannot be loaded. All else goes on."""
 
 

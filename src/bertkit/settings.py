@@ -13,6 +13,7 @@ A message that names a setting has it between backticks, as in "Give a lower `le
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
@@ -293,3 +294,14 @@ def _read(
 def _fits(value: Any, about: Option | None) -> bool:
     """Whether it is no number, or one to count and compute with: not NaN, nor endless."""
     return not isinstance(value, int | float) or (math.isfinite(value) if about else -LARGEST <= value <= LARGEST)
+
+
+def size_in_bytes(name: str, text: str, *, base: int) -> int:
+    """
+    >>> size_in_bytes("memory", "4G", base=1024) == 4 * 2**30
+    True
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?)B?", text.strip(), re.IGNORECASE)
+    if found is None or not (size := int(float(found[1]) * base ** " KMG".index(found[2].upper() or " "))):
+        raise UsageError(f"`{name}` is {text!r}", "Write a number of bytes, or as 500MB, 500M or 4G.")
+    return size

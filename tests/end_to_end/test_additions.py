@@ -202,7 +202,7 @@ def test_it_is_served(server: Server):
         assert client.post("/v1/models/fit/predict", json={"inputs": {"middle": "one"}}).status_code == 422
         fields = client.get("/openapi.json").json()["components"]["schemas"]["Fields"]["properties"]
         assert fields["left"]["description"] == "better"
-        assert fields["text"]["description"] == "classify, regress, tag, embed"
+        assert fields["text"]["description"] == "classify, regress, tag, embed, generate"
         refused = client.post("/v1/models/model/attention", json={"text": "a text"})
         assert refused.status_code == 422
         assert "model has no attention" in refused.json()["error"]["message"]

@@ -87,7 +87,7 @@ def test_one_that_fails_is_told_and_the_others_are_compared(place: Path):
     ("models", "more", "code", "what"),
     [
         ("brt-tiny", (), 2, "Did you mean 'bert-tiny'?"),
-        ("bert-tiny", ("--minutes", 5), 2, "Give --minutes M or --steps N"),
+        ("bert-tiny", ("--minutes", 5), 2, "Give --minutes M, --hours H for all, or --steps N"),
         ("bert-tiny", ("--ablation", "bert"), 2, "Give --models NAME,NAME or --ablation bert"),
         ("bert-tiny", ("--task", "classify:no.tsv"), 3, "there is no file no.tsv"),
         ("bert-tiny", ("--field", "body"), 3, "no field 'body'"),

@@ -33,7 +33,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, english: list[str], tiny_f
     train = pairs(folder / "scored.tsv", english, 40, scored=True)
     done = bertkit_command("finetune", "embed", train, "--from", tiny_folder, "--out", folder / "model", *QUICK)
     assert done.returncode == 0, done.stderr
-    assert "text is 'sentence1', pair is 'sentence2', score is 'score'" in done.stderr
+    assert "text is 'sentence1', pair is 'sentence2'" in done.stderr
     assert "of 80 examples are held out, what belongs together on one side" in done.stderr
     assert "the scores 0.5 to 4.5 are taken as 0 to 1, and their order is learned" in done.stderr
     assert "before training: spearman" in done.stderr
@@ -88,7 +88,7 @@ def test_cosines_of_a_raw_model_are_told_of_on_stderr_alone(tiny_folder: Path):
     [
         ("text1,text2\n" + "a,b\n" * 20, ("--pair", "text3"), 3, "no column 'text3'"),
         ("text\n" + "a b\n" * 20, (), 3, "no column is plainly the pair"),
-        ("text1,text2,score\na,b,1\nc,d,NaN\n", (), 3, "line 3: the score, 'score', is 'NaN'"),
+        ("text1,text2,score\na,b,1\nc,d,NaN\n", (), 3, "line 3: the score is 'NaN'"),
         ("text1,text2,score\n" + "a,b,1\n" * 20, (), 3, "every score in the training data is 1"),
         ("text1,text2\n" + "a,b\n" * 20, ("--freeze",), 2, "--freeze with the task embed"),
     ],

@@ -142,3 +142,13 @@ def test_every_link_leads_somewhere():
     for page in [ROOT / "README.md", *ROOT.glob("docs/*.md"), ROOT / "CONTRIBUTING.md"]:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.slow
+def test_what_the_page_on_writing_says_runs(place: Path, english: list[str]):
+    rows = [{"text": line[:80], "target": " ".join(line.split()[:3])} for line in english[:60]]
+    (place / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run_commands("docs/writing.md", place) == 7
+    (code,) = blocks("python", "docs/writing.md")
+    subprocess.run([sys.executable, "-c", code], cwd=place, check=True)
+    assert (place / "looked.png").exists()

@@ -69,16 +69,6 @@ BAD: dict[str, tuple[str, bytes, list[tuple[int | None, str]]]] = {
         b"\xff\xfea\0\n\0b\0\x00\xd8\n\0c\0",
         [(1, "a"), (2, "! not valid utf-16-le at column 2"), (3, "c")],
     ),
-    "UTF-16 without a mark": (
-        "a.txt",
-        "some text\n".encode("utf-16-be"),
-        [(1, "! looks like UTF-16 without a byte-order mark; name the encoding with `encoding=utf-16-be`")],
-    ),
-    "Chinese UTF-16 without a mark": (
-        "a.txt.gz",
-        gzip.compress(("汉字没有标记，1 行。\n" * 50).encode("utf-16-le")),
-        [(1, "! looks like UTF-16 without a byte-order mark; name the encoding with `encoding=utf-16-le`")],
-    ),
     "a line too long": (
         "a.txt",
         b"one\n" + b"x" * 1001 + b"\n" + b"y" * 1000 + b"\nthree\n",

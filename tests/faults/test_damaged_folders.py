@@ -26,6 +26,7 @@ from bertkit.hub import save_fine_tuned
 from bertkit.nn import Bert, FineTuned
 from bertkit.tasks import Classify
 from bertkit.text import Tokenizer
+from manifests import manifest_of
 
 SECONDS = 5
 ODD: list[Any] = [None, -1, 0, 1.5, 10**12, "x", "\x1b[31mred", True, [], {}, {"a": 1}, [1], "long " * 50_000, 10**400]
@@ -208,7 +209,7 @@ def judged(good: dict[str, Path], place: Path, case: tuple[str, str, Damage, int
     shutil.copytree(good[kind], folder)
     damage(folder, random.Random(seed))
     if kind == "ours" and title not in ("bertkit.json", "no file", "cut"):  # what hashes would find is found without
-        manifest = json.loads((folder / "bertkit.json").read_text())
+        manifest = manifest_of(folder)
         write_hashes(folder, {name: each for name, each in manifest.items() if name != "files"}, "bertkit.json")
     place_of = f"case {seed}: {title} of {kind}"
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ from bertkit.infer.export import export
 from bertkit.nn import Bert, FineTuned, HeadShape
 from bertkit.tasks import Tag
 from bertkit.text import Tokenizer
+from manifests import manifest_of, write_manifest
 
 pytest.importorskip("onnxruntime")
 
@@ -40,9 +40,9 @@ def folder(exported: Path, tmp_path: Path) -> Path:
 
 def list_anew(folder: Path) -> None:
     """As somebody would who does not want to be told of hashes."""
-    manifest = json.loads((folder / "bertkit.json").read_text(encoding="utf-8"))
+    manifest = manifest_of(folder)
     manifest["files"]["model.onnx"] = sha256_of(folder / "model.onnx")
-    (folder / "bertkit.json").write_text(json.dumps(manifest), encoding="utf-8")
+    write_manifest(folder, manifest)
 
 
 def test_a_damaged_graph_is_refused(folder: Path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -90,6 +91,26 @@ def test_killed_between_the_last_step_of_an_epoch_and_its_evaluation(tmp_path: P
     assert "epoch 1 " in dies.said
     assert "epoch 2 " not in dies.said
     finished(tmp_path, *command)
+    assert model_of(tmp_path) == whole
+
+
+SCRATCH = ("--from-scratch", "--model", "transformer-tiny", "--vocab-size", 300)
+
+
+@pytest.mark.parametrize("begins", ["two models", "nothing"])
+def test_what_was_put_together_for_a_run_is_the_same_when_it_goes_on(tmp_path: Path, tiny_folder: Path, begins: str):
+    """An encoder and a decoder, or a new Transformer with new vocabularies, are in no folder that would stay."""
+    rows = [{"text": f"value number {n} {'import' if n % 3 else 'class'}", "target": f"number {n}"} for n in range(40)]
+    file = tmp_path / "pairs.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    start = SCRATCH if begins == "nothing" else ("--from", tiny_folder, "--seeds", 2)
+    how = ("--epochs", 2, "--batch", 6, "--max-length", 16, "--save-seconds", 0, "--overwrite")
+    command = ["generate", file, *start, "--out", tmp_path / "model", *how]
+    finished(tmp_path, *command)
+    whole = model_of(tmp_path)
+    shutil.rmtree(tmp_path / "model")
+    assert Finetuning(tmp_path / "said", *command, dies_in_pass=9).end().returncode == -signal.SIGKILL
+    assert "going on from step-" in finished(tmp_path, "--resume", tmp_path / "model").stderr
     assert model_of(tmp_path) == whole
 
 

@@ -202,7 +202,7 @@ def test_a_bit_of_half_a_preparation(
 def test_a_bit_of_half_of_the_answers(tmp_path: Path, seed: int):
     """Two of three stretches were answered."""
     out, identity = tmp_path / "out.jsonl", {"input": "a.csv", "model": "0f" * 32, "read": "text"}
-    answers = [{"label": "yes" if n % 3 else "no", "number": n} for n in range(3 * EXAMPLES_AT_ONCE - 5)]
+    answers = [({}, {"label": "yes" if n % 3 else "no", "number": n}) for n in range(3 * EXAMPLES_AT_ONCE - 5)]
     with pytest.raises(KeyboardInterrupt), PredictionFile.opened(out, identity) as file:
         for stretch, _ in enumerate(file.write(iter(answers))):
             if stretch == 1:
@@ -219,7 +219,7 @@ def test_a_bit_of_half_of_the_answers(tmp_path: Path, seed: int):
         assert changed.name in refusal
         assert "overwrite=True" in refusal or "move it away" in refusal
         return
-    assert [json.loads(line) for line in out.read_text().splitlines()] == answers, changed
+    assert [json.loads(line) for line in out.read_text().splitlines()] == [answer for _, answer in answers], changed
 
 
 @pytest.mark.parametrize("left", [100, 0])

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from bertkit import load_encoder
-from bertkit.errors import BertkitError, InputError
+from bertkit.errors import BertkitError, InputError, TokenizerError
 from bertkit.nn import Bert
-from bertkit.text import Tokenizer, require_bounded
+from bertkit.text import Tokenizer, require_bounded, without_panic
 
 
 @pytest.fixture
@@ -49,7 +49,21 @@ def split(regex: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "regex", ["(a+)+$", "(a|aa)+$", "(a|a)*b", "(.*)*x", r"(\w+)\1+", "a*a*a*a*a*b", "a{1000}{1000}", "(a?){40}a{40}"]
+    "regex",
+    [
+        "(a+)+$",
+        "(a|aa)+$",
+        "(a|a)*b",
+        "(.*)*x",
+        r"(\w+)\1+",
+        "a*a*a*a*a*b",
+        "a{1000}{1000}",
+        "(a?){40}a{40}",
+        "a?" * 28 + "a" * 28 + "b",
+        "(?:a|a)" * 29 + "b",
+        "(?x)(a #)\n+)+b",
+        r"(?<x>a\g<x>?a?)b",
+    ],
 )
 def test_a_pattern_that_would_try_for_ever_is_refused(folder, regex):
     change(folder, lambda parts: parts.update(pre_tokenizer=split(regex)))
@@ -188,3 +202,30 @@ def test_a_pair_for_a_model_with_one_segment_is_refused_by_every_task(tiny: Bert
         with pytest.raises(InputError, match="one segment only"):
             bertkit.load(tmp_path / task.name)(inputs[task.name])
     assert "label" in bertkit.load(tmp_path / "classify")("a single text")
+
+
+def test_a_step_that_lengthens_is_there_once(folder):
+    steps = [{"type": "ByteLevel"}] * 30
+    change(folder, lambda parts: parts.update(normalizer={"type": "Sequence", "normalizers": steps}))
+    refused(folder, "the step ByteLevel 30 times")
+    step = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    change(
+        folder,
+        lambda parts: parts.update(normalizer=None, pre_tokenizer={"type": "Sequence", "pretokenizers": [step] * 9}),
+    )
+    refused(folder, "the step ByteLevel 9 times")
+
+
+def test_pieces_of_no_length_are_refused(folder):
+    change(folder, lambda parts: parts.update(pre_tokenizer={"type": "FixedLength", "length": 0}))
+    refused(folder, "pieces of 0 characters")
+
+
+def test_where_the_library_gives_up_it_is_a_sentence(tokenizer):
+    class PanicException(BaseException):
+        pass
+
+    with pytest.raises(TokenizerError, match="cannot read this text: 'it broke'"), without_panic("tokenizer.json"):
+        raise PanicException("it broke")
+    with pytest.raises(KeyboardInterrupt), without_panic("tokenizer.json"):
+        raise KeyboardInterrupt

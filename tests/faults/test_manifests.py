@@ -19,7 +19,8 @@ from bertkit.hub import save_fine_tuned
 from bertkit.nn import Bert, FineTuned
 from bertkit.tasks import Classify, Qa, Regress, Tag
 from bertkit.text import Tokenizer
-from commands import bertkit_command
+from commands import bertkit_command, on_a_terminal
+from manifests import manifest_of, write_manifest
 
 TASKS = {
     "classify": Classify(classes=("bad", "good"), max_length=64),
@@ -41,9 +42,9 @@ def good(tmp_path_factory, tiny: Bert, tokenizer: Tokenizer) -> Path:
 
 def spoiled(folder: Path, tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> Path:
     shutil.copytree(folder, tmp_path / "spoiled")
-    manifest = json.loads((folder / "bertkit.json").read_text())
+    manifest = manifest_of(folder)
     change(manifest)
-    (tmp_path / "spoiled" / "bertkit.json").write_text(json.dumps(manifest))
+    write_manifest(tmp_path / "spoiled", manifest)
     return tmp_path / "spoiled"
 
 
@@ -218,3 +219,23 @@ def test_a_pooling_that_we_cannot_do_is_refused_unless_another_is_chosen(sentenc
     assert encoder.embed("a text", pooling="mean").shape == (128,)
     with pytest.raises(BertkitError, match=r"weightedmean.*cls, mean, max"):
         encoder.embed("a text")
+
+
+def test_one_bit_of_what_decides_answers_is_found(good: Path, tmp_path: Path):
+    folder = spoiled(good / "regress", tmp_path, lambda kept: kept["task_facts"].update(mean=0.0))
+    bertkit.load(folder)
+    file = folder / "bertkit.json"
+    assert b'"mean": 0.0' in file.read_bytes()
+    file.write_bytes(file.read_bytes().replace(b'"mean": 0.0', b'"mean": 4.0'))
+    assert "not, to the byte, what was written" in refused(folder)
+    file.write_bytes(file.read_bytes().replace(b'"mean": 4.0', b'"mean": 0.0'))
+    bertkit.load(folder)
+
+
+def test_what_a_file_says_is_nothing_that_a_terminal_obeys(good: Path, tmp_path: Path):
+    odd = {"by\x1b]0;owned\x07": "a\x1b[2J"}
+    folder = spoiled(good / "regress", tmp_path, lambda kept: kept["provenance"].update(odd))
+    shown = on_a_terminal("info", folder)
+    assert "owned" in shown
+    assert "\x1b]0;" not in shown
+    assert "\x07" not in shown

@@ -7,6 +7,8 @@ import os
 import pickle
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,3 +123,13 @@ def test_no_pickle_and_no_code_from_data_in_the_package():
         assert not re.search(r"\b(import|from) (pickle|marshal|shelve)\b", text), file
         loads += [(file.name, line.strip()) for line in text.splitlines() if "torch.load(" in line]
     assert loads == [("pickles.py", 'loaded = torch.load(file, weights_only=True, map_location="cpu")')]
+
+
+def test_what_lies_beside_the_weights_is_no_module_of_ours(folder, tensors, tmp_path):
+    torch.save(tensors, folder / "pytorch_model.bin")
+    for module in ("resource", "torch", "json"):
+        (folder / f"{module}.py").write_text(f"open({str(tmp_path / 'sprung')!r}, 'w')\n")
+    command = [Path(sys.executable).parent / "bertkit", "convert", ".", tmp_path / "out", "--read-pickle"]
+    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (tmp_path / "sprung").exists()

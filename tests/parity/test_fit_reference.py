@@ -16,8 +16,8 @@ import transformers
 from torch import Tensor, nn
 
 from bertkit.hub import ModelFolder, load_fine_tuned, save_fine_tuned
-from bertkit.tables import Answer, QaExample, TextExample
-from bertkit.tasks import ChoiceExample, Features, TagExample, Unit, task_called
+from bertkit.tables import TextExample
+from bertkit.tasks import Answer, ChoiceExample, Features, QaExample, TagExample, Unit, task_called
 from bertkit.text import Tokenizer
 from bertkit.train import FitSettings, Schedule
 from bertkit.train.fit import fit

@@ -20,6 +20,7 @@ from bertkit.hub import ModelFolder, load_model, save_model
 from bertkit.nn import Bert
 from bertkit.text import Tokenizer
 from commands import bertkit_command
+from manifests import manifest_of, write_manifest
 
 EVERY_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s['num_hidden_layers']}x{s['hidden_size']}")
 
@@ -153,9 +154,8 @@ def test_a_folder_is_a_writer_and_fills_no_masks(folder, tmp_path, tokenizer, ki
     place = tmp_path / "one-way"
     save_model(place, model, tokenizer, architecture=kind, manifest=manifest != "none")
     if manifest == "of before":
-        facts = json.loads((place / "bertkit.json").read_text())
-        (place / "bertkit.json").write_text(json.dumps(facts | {"task": "fill-mask"}))
-    assert folder_facts(str(place), [])["task"] == "generate"
+        write_manifest(place, manifest_of(place) | {"task": "fill-mask"})
+    assert folder_facts(str(place))["task"] == "generate"
     writer = load(place)
     assert writer("The file is", max_new_tokens=2)[0].ids
     with pytest.raises(UsageError, match=r"one-way reads from left to right: it guesses the next word.*generate"):
@@ -178,8 +178,8 @@ def test_vectors_and_attention_of_a_text_look_only_left(folder):
 
 
 def test_info_tells_the_direction_and_convert_keeps_it(folder, tiny_folder, tmp_path):
-    assert folder_facts(str(tiny_folder), [])["attention"] == "both ways"
-    assert folder_facts(str(folder), [])["attention"] == "left to right"
+    assert folder_facts(str(tiny_folder))["attention"] == "both ways"
+    assert folder_facts(str(folder))["attention"] == "left to right"
     done = bertkit_command("convert", folder, tmp_path / "out", "--to", "BertForMaskedLM")
     assert done.returncode == 0, done.stderr
     assert ModelFolder(tmp_path / "out").config.causal is True

@@ -248,7 +248,7 @@ def test_an_old_configuration_and_the_one_of_today_are_one(tmp_path):
         ({"global_rope_theta": "much"}, "global_rope_theta is 'much'"),
         ({"norm_bias": 1}, "norm_bias is 1"),
         ({"num_attention_heads": 256}, "pairs of numbers"),
-        ({"model_type": "bert"}, "unknown key"),
+        ({"model_type": "bert"}, "is not BERT's"),
     ],
 )
 def test_what_cannot_be_represented_is_refused(changes, message, tmp_path):

@@ -17,8 +17,7 @@ from bertkit.errors import UsageError
 from bertkit.hub import ModelFolder, load_fine_tuned, save_fine_tuned
 from bertkit.infer import Scorer
 from bertkit.nn import Bert, FineTuned
-from bertkit.tables import Answer, QaExample
-from bertkit.tasks import Qa, batch_of
+from bertkit.tasks import Answer, Qa, QaExample, batch_of
 from bertkit.text import Tokenizer
 from fitting import term_of
 

@@ -149,11 +149,13 @@ def test_pre_norm_and_every_activation(hidden_act: str, tokenizers: dict[str, To
     assert done.check.texts == TEXTS_AT_EXPORT
     assert done.check.largest_difference < 1e-4
     exact, there = load_encoder(tmp_path / "fast"), load_encoder(tmp_path / "fast", runtime="onnx")
-    assert there.fill_mask("The [MASK] binds names.") == exact.fill_mask("The [MASK] binds names.")
+    (guessed,), (known,) = (each.fill_mask("The [MASK] binds names.", k=3) for each in (there, exact))
+    assert [guess.token for guess in guessed] == [guess.token for guess in known]
+    assert [guess.probability for guess in guessed] == pytest.approx([guess.probability for guess in known], abs=1e-5)
     (near,), (right,) = there.embed_words([LONG]), exact.embed_words([LONG])
     assert near.words == right.words
     np.testing.assert_allclose(near.vectors, right.vectors, atol=1e-4)
-    np.testing.assert_array_equal(there.embed("a text", layers=1), exact.embed("a text", layers=1))
+    np.testing.assert_allclose(there.embed("a text", layers=1), exact.embed("a text", layers=1), atol=1e-5)
 
 
 def test_in_8_bits_an_answer_does_not_depend_on_what_is_computed_with_it(

@@ -34,6 +34,7 @@ NEAR = 0.02
 ON_CPU = ("--device", "cpu", "--precision", "float32", "--threads", 1)
 VOCABULARY = {"bert": 400, "roberta": 600, "albert": 400, "gpt": 400, "gpt2": 600, "modernbert": 600}
 SHORT = ("--steps", 50, "--batch", 8, "--micro-batch", 4, "--length", 32, "--long-length", 0, "--seed", 3)
+AT_ONCE = ("--next-words-first", 0)
 SPARING = ("--validate-every", 25, "--validation-samples", 16, "--log-every", 5, "--save-every", 50)
 
 PRETRAINED: dict[str, tuple[str, Sequence[object]]] = {
@@ -41,6 +42,7 @@ PRETRAINED: dict[str, tuple[str, Sequence[object]]] = {
     "bert as in the paper": ("bert", ("--model", "bert-tiny", "--recipe", "bert", "--learning-rate", 1e-3)),
     "bert whole words": ("bert", ("--model", "bert-tiny", "--mask", "word", "--no-nsp", "--optimizer", "lamb")),
     "bert two lengths": ("bert", ("--model", "bert-tiny", "--long-length", 64, "--masks", "static")),
+    "bert next words first": ("bert", ("--model", "bert-tiny", "--next-words-first", 0.4)),
     "bert left to right": ("bert", ("--model", "bert-tiny", "--left-to-right", "--no-nsp")),
     "roberta": ("roberta", ("--model", "roberta-tiny")),
     "albert": ("albert", ("--model", "albert-tiny")),
@@ -68,6 +70,10 @@ FINE_TUNED: dict[str, tuple[str, str, Sequence[object]]] = {
     "choice": ("choice", "bert", ()),
     "embed scores": ("embed", "bert", ()),
     "embed pairs": ("embed alike", "bert", ()),
+    "generate": ("generate", "bert", ()),
+    "generate with one": ("generate", "bert", ("--way", "one")),
+    "generate shared": ("generate", "bert", ("--share", "--smoothing", 0)),
+    "generate gpt2": ("generate", "gpt2", ()),
 }
 OFTEN = {
     "bert",
@@ -80,6 +86,7 @@ OFTEN = {
     "qa windows",
     "choice",
     "embed pairs",
+    "generate with one",
 }
 """Those that every run of the tests looks at."""
 
@@ -117,7 +124,7 @@ class Made:
     def run(self, case: str) -> Path:
         out = self.folder / f"run {case}"
         tokenizer, options = PRETRAINED[case]
-        done("pretrain", self.shards(tokenizer), *SHORT, *SPARING, *options, *ON_CPU, "--out", out)
+        done("pretrain", self.shards(tokenizer), *SHORT, *AT_ONCE, *SPARING, *options, *ON_CPU, "--out", out)
         return out
 
     @functools.cache  # noqa: B019
@@ -162,6 +169,10 @@ class Made:
     def embed_alike(self) -> dict[str, Any]:
         first = self.sentence()
         return {"sentence1": first, "sentence2": " ".join(sorted(first.split()))}
+
+    def generate(self) -> dict[str, Any]:
+        text = self.sentence()
+        return {"text": text, "target": " ".join(text.split()[:3])}
 
     def numbers(self, case: str) -> dict[str, Any]:
         """What a case ends with."""

@@ -24,6 +24,7 @@ from bertkit.nn import Bert, FineTuned
 from bertkit.tasks import Classify, MultipleChoice, Regress, Task
 from bertkit.text import Tokenizer
 from commands import bertkit_command
+from manifests import manifest_of, write_manifest
 
 TEXTS = ["The import statement binds names", ("one text", "and another one"), "我们喜欢学习"]
 CHOICES = [("The import statement", ["binds names", "is a loop", "ends"]), ("A class", ["is a type", "is not"])]
@@ -161,12 +162,12 @@ def test_words_whose_tags_have_no_names_are_measured_by_their_numbers(tokenizer:
 def test_a_head_that_does_not_fit_is_refused(tiny: Bert, tokenizer: Tokenizer, tmp_path: Path):
     task = Classify(classes=("a", "b"), max_length=64)
     save_fine_tuned(tmp_path / "m", fine_tuned(tiny, task), task, tokenizer, metrics={}, provenance={})
-    manifest = tmp_path / "m" / "bertkit.json"
-    manifest.write_text(manifest.read_text().replace('"outputs": 2', '"outputs": 3'))
+    facts = manifest_of(tmp_path / "m")
+    facts["head"]["outputs"] = 3
+    write_manifest(tmp_path / "m", facts)
     with pytest.raises(ModelFolderError, match="a head with 3 outputs is not that of classify with 2 outputs"):
         load_fine_tuned(ModelFolder(tmp_path / "m"))
-    facts = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps({**facts, "task_facts": {**facts["task_facts"], "classes": ["a", "b", "c"]}}))
+    write_manifest(tmp_path / "m", {**facts, "task_facts": {**facts["task_facts"], "classes": ["a", "b", "c"]}})
     with pytest.raises(ModelFolderError, match=r"'dense\.(weight|bias)' of the head is .*, not"):
         load_fine_tuned(ModelFolder(tmp_path / "m"))
     with pytest.raises(ModelFolderError, match="no head of a fine-tuned model"):

@@ -23,7 +23,7 @@ KINDS = [
     (name, cased)
     for name, family in FORMS.items()
     for cased in (False, True)
-    if not (family.uncased_only if cased else family.cased_only)
+    if family.kind != "words" and not (family.uncased_only if cased else family.cased_only)
 ]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bertkit.tables import Answer, QaExample, TagExample, TextExample
-from bertkit.tasks import ChoiceExample, Classify, MultipleChoice, Qa, Regress, Tag, Task
+from bertkit.tables import TextExample
+from bertkit.tasks import Answer, ChoiceExample, Classify, MultipleChoice, Qa, QaExample, Regress, Tag, TagExample, Task
 from bertkit.train import Epoch, FitSettings, Fitted
 from bertkit.train.findings import findings
 from fitting import begun
@@ -46,9 +46,9 @@ def test_a_model_that_says_one_label_for_all_is_told_so_first():
     task = begun(Classify, examples)
     lines = advice_of(task, examples, said_everywhere(examples, "b"), 52 / 99, (0.7, 0.69))
     assert lines[0].startswith("Its answer is always the same, 'b'")
-    for words in ("It is no better than “bag of words”", "0.5253 against", "epochs alone", "--learning-rate 0.0002"):
+    for words in ("It is no better than “bag of words”", "0.5253 against", "epochs alone", "`learning_rate=0.0002`"):
         assert words in lines[0], words
-    assert not any("--epochs" in line for line in lines), "what learns nothing learns nothing of more of it"
+    assert not any("`epochs" in line for line in lines), "what learns nothing learns nothing of more of it"
     assert not any("Rare labels" in line for line in lines), "47 of 99 are not rare"
 
 
@@ -56,12 +56,12 @@ def test_labels_that_are_rare_and_found_worse_are_told():
     examples = labelled(often=80, rare=20)
     task = begun(Classify, examples)
     (missed,) = (line for line in advice_of(task, examples, said_everywhere(examples, "often"), 0.8) if "Rare" in line)
-    assert "0% of them against 100%: try --class-weights, or more examples" in missed
+    assert "0% of them against 100%: try `class_weights=True`, or more examples" in missed
     weighted = begun(Classify, examples, class_weights=True)
     (missed,) = (
         line for line in advice_of(weighted, examples, said_everywhere(examples, "often"), 0.8) if "Rare" in line
     )
-    assert "--class-weights" not in missed
+    assert "class_weights" not in missed
     right = [{"label": each.right, "probabilities": {each.right: 1.0}} for each in examples]
     assert not any("Rare" in line for line in advice_of(task, examples, right, 1.0))
 
@@ -73,7 +73,7 @@ def test_what_was_not_measured_comes_first_where_all_seems_right():
     lines = advice_of(task, examples, right, 1.0)
     assert lines[0] == (
         "1 of 2 labels is not in what is measured on, first 'rare': how well it is found is not known."
-        " --dev needs some."
+        " `dev` needs some."
     )
     assert not any("Nothing was wrong" in line for line in lines)
     wrong = said_everywhere(examples, "rare")
@@ -86,7 +86,7 @@ def test_types_of_entities_and_kinds_of_questions_that_were_not_measured_are_tol
     sentence = TagExample("1", ("Ann", "left"), ("B-PER", "O"))
     assert not_measured(tagger, [sentence], {"tags": ["B-PER", "O"]}) == (
         "1 of 2 types of entities is not in what is measured on, first 'LOC': how well it is found is not known."
-        " --dev needs some."
+        " `dev` needs some."
     )
     both = TagExample("1", ("a", "b"), ("A", "B"))
     assert not_measured(Tag(tags=("A", "B"), scheme="plain"), [both], {"tags": ["A", "B"]}) == ""
@@ -146,8 +146,8 @@ def test_who_knows_only_the_examples_needs_others():
     answers = [{"label": "ab"[n % 2], "probabilities": {"ab"[n % 2]: 0.9}} for n in range(20)]
     first, *others = advice_of(begun(Classify, examples), examples, answers, 0.5, (0.7, 0.2, 0.01), best=1)
     assert "went from 0.7 to 0.01, so it knows its examples and little beyond them" in first
-    assert "more examples, a lower rate (--learning-rate 5e-05)" in first
-    assert not any("--epochs" in line for line in others)
+    assert "more examples, a lower rate (`learning_rate=5e-05`)" in first
+    assert not any("`epochs" in line for line in others)
 
 
 def test_a_rate_at_which_the_loss_rises_is_never_raised():
@@ -156,10 +156,10 @@ def test_a_rate_at_which_the_loss_rises_is_never_raised():
     task = begun(Classify, examples)
     for score, losses in ((0.5, (130.0, 474.0)), (0.9, (130.0, 474.0)), (0.5, (130.0, 129.0)), (0.5, (1.0, 0.8))):
         first, *_ = advice_of(task, examples, answers, score, losses, learning_rate=5.0)
-        assert "the rate is too high. Try a lower rate (--learning-rate 0.5, or without this option" in first
+        assert "the rate is too high. Try a lower rate (`learning_rate=0.5`, or without this option" in first
         assert "higher" not in first.replace("too high", "")
     first, *_ = advice_of(task, examples, answers, 0.5, (0.7, 0.69), learning_rate=8e-3)
-    assert "a higher rate (--learning-rate 0.01)" in first
+    assert "a higher rate (`learning_rate=0.01`)" in first
 
 
 def test_more_epochs_are_advised_only_where_something_is_learned():
@@ -168,7 +168,7 @@ def test_more_epochs_are_advised_only_where_something_is_learned():
     task = begun(Classify, examples)
     wrong = [*right[:-1], {"label": "a", "probabilities": {"a": 0.9}}]
     for score in (0.5, 1.01):  # no better than a simpler one, and better
-        assert "--epochs 4" in advice_of(task, examples, wrong, score, (0.7, 0.5))[0]
+        assert "`epochs=4`" in advice_of(task, examples, wrong, score, (0.7, 0.5))[0]
         first, *_ = advice_of(task, examples, wrong, score, (0.693, 0.692))
         assert "more epochs alone will not help" in first
-        assert "--epochs" not in first
+        assert "`epochs" not in first

@@ -6,8 +6,20 @@ from typing import Any
 
 import pytest
 
-from bertkit.tables import Answer, QaExample, TagExample, TextExample
-from bertkit.tasks import ChoiceExample, Classify, MultipleChoice, Qa, Regress, Tag, classification_scores, word_scores
+from bertkit.tables import TextExample
+from bertkit.tasks import (
+    Answer,
+    ChoiceExample,
+    Classify,
+    MultipleChoice,
+    Qa,
+    QaExample,
+    Regress,
+    Tag,
+    TagExample,
+    classification_scores,
+    word_scores,
+)
 from fitting import begun
 
 WORDS = ("class", "import", "return", "value")

@@ -37,12 +37,10 @@ def choice_file(tmp_path: Path, content: str, **reading: Any) -> tuple[list[Choi
     return list(examples_in(MultipleChoice, str(tmp_path / "a.tsv"), Reading(**reading), notes)), notes
 
 
-def test_choices_are_read_with_and_without_a_header(tmp_path: Path):
-    examples, notes = choice_file(
-        tmp_path, "o\tHe is\tvery old.\ta stone cold.\t1\nq\tShe is\tnot here.\tvery tall.\t0\n"
-    )
+def test_choices_are_read(tmp_path: Path):
+    names = ("kind", "sent1", "ending0", "ending1", "label")
+    examples, _ = choice_file(tmp_path, "o\tHe is\tvery old.\ta stone cold.\t1\n", columns=names)
     assert examples[0][1:4] == ("He is", ("very old.", "a stone cold."), 1)
-    assert "has no header" in notes[0]
     examples, _ = choice_file(
         tmp_path, "sent1\tending0\tending1\tlabel\nHe is\told.\tcold.\t2\nShe is\told.\tcold.\t1\n"
     )
@@ -54,22 +52,19 @@ def test_choices_are_read_with_and_without_a_header(tmp_path: Path):
 @pytest.mark.parametrize(
     ("named", "said"),
     [
-        ({}, "the beginning is 'sent1', the endings are 'ending0', 'ending1', the right one is 'label'"),
-        ({"text": "sent2"}, "the endings are 'ending0', 'ending1', the right one is 'label'"),
-        ({"text": "sent2", "endings": "ending1,ending0"}, "the right one is 'label'"),
-        ({"text": "sent1", "endings": "ending0,ending1", "label": "label"}, None),
+        ({}, "premise is 'sent1', endings is 'ending0' and 'ending1'"),
+        ({"text": "sent2"}, "endings is 'ending0' and 'ending1'"),
+        ({"text": "sent2", "endings": "ending1,ending0"}, None),
     ],
 )
-def test_every_part_that_was_guessed_is_said(tmp_path: Path, named: dict[str, str], said: str | None):
+def test_every_part_that_has_another_name_is_said(tmp_path: Path, named: dict[str, str], said: str | None):
     content = "sent1\tsent2\tending0\tending1\tlabel\nHe is\tIt is\told.\tcold.\t1\n"
-    told = [f"{tmp_path / 'a.tsv'}: taken for granted that {said}"] if said else []
+    told = [f"{tmp_path / 'a.tsv'}: {said}"] if said else []
     unread = "sent1" if named.get("text") == "sent2" else "sent2"
     assert choice_file(tmp_path, content, names=named)[1] == [*told, f"{tmp_path / 'a.tsv'}: '{unread}' is not read"]
-    _, notes = choice_file(tmp_path, content, names={"text": "sent1"}, labelled=False)
-    assert notes[0].endswith("taken for granted that the endings are 'ending0', 'ending1'")
     _, notes = choice_file(tmp_path, content, remembered={"text": "sent2"}, names={"label": "label"})
-    assert notes[0].endswith("as in training, text is 'sent2'")
-    assert notes[1].endswith("taken for granted that the endings are 'ending0', 'ending1'")
+    assert notes[0].endswith("as in training, premise is 'sent2'")
+    assert notes[1].endswith("endings is 'ending0' and 'ending1'")
 
 
 def test_endings_are_in_the_order_of_their_numbers(tmp_path: Path):
@@ -143,10 +138,10 @@ def test_a_model_can_be_told_how_a_file_counts_its_endings():
             "sent1\tending0\tending1\tlabel\nHe is\told.\tcold.\t0\nHe is\told.\tcold.\t5\n",
             "line 3: the right ending is number 5, and there are 2",
         ),
-        ("sent1\tending0\tending1\tlabel\nHe is\told.\t \t0\n", "line 2: 'ending1' is empty"),
+        ("sent1\tending0\tending1\tlabel\nHe is\told.\t \t0\n", "line 2: the endings are ['old.', ' ']"),
         (
             "sent1\tending0\tending1\tlabel\nHe is\told.\tcold.\tbe\n",
-            "line 2: 'label' is 'be', not the text",
+            "line 2: the right one, 'be', is not the text",
         ),
         ("sent1\tlabel\nHe is\t0\n", "no column is plainly the endings"),
         ("sent1\tending0\tending1\tlabl\nHe is\told.\tcold.\t0\n", "Did you mean 'labl'?"),
@@ -199,8 +194,8 @@ def test_a_question_about_a_passage_is_read_with_it(tmp_path: Path, rows: list[d
     assert [example.premise for example in examples] == ["He is. Is he?"] * 2
     assert [example.endings[example.right or 0] for example in examples] == ["tall.", "old."]
     (passage, question, *_) = rows[0]
-    assert f"the beginning is {passage!r} and {question!r}" in notes[0]
-    assert any(f"has the right ending's {kind}" in note for note in notes) == (kind is not None)
+    assert f"premise is {passage!r} and {question!r}" in notes[0]
+    assert any(f"the right ending is said by its {kind}" in note for note in notes) == (kind is not None)
     assert not any("not read" in note for note in notes)
     assert begun(MultipleChoice, examples).first == 0
 
@@ -213,16 +208,16 @@ def test_a_beginning_of_two_columns_can_be_named_and_is_known_again(tmp_path: Pa
     assert notes[-1].endswith("a.jsonl: 'id' is not read")
     (again,), notes = rows_file(tmp_path, row, remembered=found, labelled=False)
     assert again.premise == example.premise
-    assert "as in training, text is 'a,b'" in notes[0]
+    assert "as in training, premise is 'a' and 'b'" in notes[0]
     assert notes[-1].endswith("'id', 'answer' are not read")
 
 
 @pytest.mark.parametrize(
     ("answers", "told"),
     [
-        (("A", "B", "F"), "line 3: 'answer' is 'F', not the letter of an ending"),
-        (("old.", "cold.", "new."), "line 3: 'answer' is 'new.', not the text of an ending"),
-        ((0, 1, "B"), "line 3: 'answer' is 'B', not the number of an ending"),
+        (("A", "B", "F"), "line 3: the right one, 'F', is not the letter of an ending"),
+        (("old.", "cold.", "new."), "line 3: the right one, 'new.', is not the text of an ending"),
+        ((0, 1, "B"), "line 3: the right one, 'B', is not the number of an ending"),
     ],
 )
 def test_a_right_ending_that_is_none_is_told(tmp_path: Path, answers: tuple[Any, ...], told: str):

@@ -151,3 +151,9 @@ def test_one_whose_process_breaks_is_left_out_and_the_others_are_compared(
     there, broken = comparing.run()["contestants"]
     assert "problem" not in there
     assert broken["problem"] == "its process ended with 1, for a reason that it printed above"
+
+
+def test_what_writes_is_not_compared(tmp_path):
+    rows = lines_of(["one", "two"], tmp_path / "rows.jsonl")
+    with pytest.raises(UsageError, match="what writes is put together for each model"):
+        tasks_of([f"generate:{rows}"])

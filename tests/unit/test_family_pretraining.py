@@ -17,11 +17,11 @@ from bertkit import device
 from bertkit.corpus import CorpusFolder, prepare
 from bertkit.corpus import Recipe as Preparation
 from bertkit.errors import InterruptionError, UsageError
-from bertkit.families import vocabulary
+from bertkit.families import family_called, usual_for, vocabulary
 from bertkit.objectives import Masking, PretrainingData, SentenceOrder, Together, Vocabulary, mask
-from bertkit.text import draw_sample
+from bertkit.text import draw_sample, ordinary_ids
 from bertkit.text.train import train
-from bertkit.train import Request, Watcher, make_recipe, resume
+from bertkit.train import Request, Watcher, fast, make_recipe, resume
 from bertkit.train.pretrain import pretrain
 from corpora import lines_of
 
@@ -139,7 +139,7 @@ def test_swapped_pairs_are_neighbours_in_the_wrong_order(corpora):
 
 def test_ngrams_are_runs_of_up_to_three_words_the_short_ones_more_often(corpora):
     corpus = CorpusFolder(corpora["albert"])
-    vocabulary = Vocabulary(corpus.tokenizer.mask_id, np.array(corpus.tokenizer.ordinary_ids))
+    vocabulary = Vocabulary(corpus.tokenizer.mask_id, np.array(ordinary_ids(corpus.tokenizer)))
     sequences = corpus.sequences("train", max_length=128)
     runs: list[int] = []
     for number in range(min(300, len(sequences))):
@@ -179,12 +179,16 @@ def test_groups_of_layers_are_kept_in_the_run_and_its_config(corpora, tmp_path):
         ({"model": "bert-mini", "change": {"groups": 2}}, "`groups=2` for a bert model.*Only ALBERT's share them"),
         ({"change": {"groups": 2}}, "`groups=2` for a bert model"),
         ({"model": "roberta-tiny", "change": {"groups": 1}}, "`groups=1` for a roberta model"),
-        ({"start_from": "somewhere", "change": {"groups": 2}}, "keeps the groups it was trained with"),
     ],
 )
 def test_groups_that_cannot_be_are_refused(asked, message):
     with pytest.raises(UsageError, match=message):
         make_recipe(Request(shards=Path("shards"), steps=2, **asked))
+
+
+def test_a_model_that_is_gone_on_with_keeps_its_groups():
+    with pytest.raises(UsageError, match="keeps the groups it was trained with"):
+        usual_for(family_called("albert"), fast(), {"model": None, "groups": 2})
 
 
 def test_a_group_of_layers_learns_from_all_of_them():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertkit.corpus.keyed import Choice
+from bertkit.corpus.keyed import Choice, Order
 from bertkit.errors import UsageError
 from bertkit.train import Feed, Place, Stage, micro_batches, share, take
 
@@ -24,6 +24,9 @@ class Numbers:
 
     def size(self, epoch: int, stage: Stage) -> int:
         return self.sizes[epoch % len(self.sizes)] * (128 // stage.length)
+
+    def order(self, epoch: int, stage: Stage, seed: int) -> Order:
+        return Order(self.size(epoch, stage), seed, epoch)
 
     def divide(self, choices, stage, limit):
         return micro_batches(choices, limit)

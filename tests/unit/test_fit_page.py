@@ -23,10 +23,10 @@ from bertkit.report import (
     report_files,
 )
 from bertkit.report.fit_page import fit_page
-from bertkit.tables import Answer, QaExample, TagExample, TextExample
-from bertkit.tasks import ChoiceExample, Classify, MultipleChoice, Qa, Regress, Tag, Task
+from bertkit.tables import TextExample
+from bertkit.tasks import Answer, ChoiceExample, Classify, MultipleChoice, Qa, QaExample, Regress, Tag, TagExample, Task
 from bertkit.train import Epoch, FitSettings, Fitted, interval
-from bertkit.train.findings import findings
+from bertkit.train.findings import FitFacts, findings
 from fitting import begun
 
 LABELS = ("bad", "good")
@@ -138,8 +138,8 @@ def test_mistakes_are_told_with_the_surest_first():
 @pytest.mark.parametrize(
     ("scores", "words"),
     [
-        ((0.6, 0.7, 0.8), "--epochs 6"),
-        ((0.8, 0.7, 0.6), "--learning-rate 2.5e-05"),
+        ((0.6, 0.7, 0.8), "`epochs=6`"),
+        ((0.8, 0.7, 0.6), "`learning_rate=2.5e-05`"),
         ((0.1, 0.2), "It is no better than"),
     ],
 )
@@ -329,3 +329,34 @@ def test_every_task_tells_its_worst_mistakes():
     found = task.findings(several, [{"labels": ["b"], "probabilities": each} for each in chances], several)
     assert [(each.right, each.said, each.place) for each in found.mistakes] == [("none", "b", "1"), ("a, b", "b", "0")]
     assert found.confusion is None
+
+
+def test_what_the_model_may_be_no_better_than_is_said_in_words():
+    its = {"name": "m", "task": "regress", "main_metric": "pearson", "metrics": {"pearson": 0.3}, "examples": (9, 9)}
+    unsure = FitFacts(**its, interval=(-0.1, 0.6), baselines={"bag of words": {"pearson": 0.2}})
+    (told,) = unsure.doubts
+    assert told == (
+        "The interval, -0.1000 to 0.6000, holds the pearson of “chance” (0.0000) and of “bag of words” (0.2000): it may"
+        " be no better."
+    )
+    assert told in fit_page(unsure).decode()
+    assert FitFacts(**its, interval=(0.25, 0.6), baselines={"bag of words": {"pearson": 0.2}}).doubts == []
+
+
+def test_the_page_says_where_all_comes_from_and_has_a_row_for_every_class():
+    matrix = np.array([[3, 1], [0, 4]])
+    origin = {"model": "bert-tiny", "learned from": "a.csv", "random seed": "7", "begun": "2026-11-19"}
+    page = fit_page(
+        FitFacts(
+            name="m",
+            task="classify",
+            main_metric="accuracy",
+            metrics={"accuracy": 0.875},
+            interval=(0.5, 0.97),
+            examples=(9, 8),
+            confusion=(("no", "yes"), matrix),
+            origin=origin,
+        )
+    ).decode()
+    for words in ("bert-tiny", "a.csv", "2026-11-19", "Class by class", "0.7500", "0.8571"):
+        assert words in page

@@ -113,7 +113,7 @@ def test_fill_mask_on_the_command_line_says_it_in_a_sentence(folders):
 
 @EVERY_GPT
 def test_info_says_what_it_is(folders, family):
-    facts = folder_facts(str(folders[family]), [])
+    facts = folder_facts(str(folders[family]))
     assert (facts["family"], facts["task"], facts["attention"]) == (family, "generate", "left to right")
     assert facts["norm"] == ("pre-norm" if family == "gpt2" else "post-norm")
     assert facts["parts"] == "encoder, next-word head"

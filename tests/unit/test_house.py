@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ FLOORS = (
     ("nn",),
     ("families", "objectives", "tasks"),
     ("hub",),
-    ("train", "infer"),
+    ("train", "infer", "words"),
     ("report", "serve"),
     ("cli",),
 )
@@ -54,6 +55,16 @@ INSIDES_IN_TESTS = {
 }
 """Files whose names tests still take from the inside: because what they have is called like the file, or because two
 files of a room have the same name for two things. To be fewer."""
+
+
+LONGEST_FUNCTION, WIDEST_CLASS = 60, 15
+"""Lines, and public methods."""
+ONE_FAMILYS = {"next_words", "swapped", "replaced", "across_documents", "left_to_right", "is_decoder", "generator_size"}
+"""Flags that only one family or objective sets: nobody else may ask for them."""
+SAY_THEM = {
+    ("nn/config.py", "is_decoder"),  # transformers' key, refused where it is met
+    ("hub/huggingface.py", "is_decoder"),
+}
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -112,3 +123,74 @@ def test_tests_take_what_rooms_show():
                 files = {path.stem for path in (SOURCE / parts[0]).iterdir()}
                 assert {*names} <= {*shown, *files}, f"{file.name} takes from {module} what it does not show"
     assert inside <= INSIDES_IN_TESTS, "take it from the room; what it lacks, add to its table"
+
+
+def parsed() -> Iterator[tuple[str, ast.Module]]:
+    for file in sorted(SOURCE.rglob("*.py")):
+        yield file.relative_to(SOURCE).as_posix(), ast.parse(file.read_text("utf-8"))
+
+
+def test_functions_are_short_and_classes_narrow():
+    long, wide = [], []
+    for name, tree in parsed():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= LONGEST_FUNCTION:
+                long.append(f"{name}:{node.lineno} {node.name}")
+            if isinstance(node, ast.ClassDef):
+                methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name[0] != "_"]
+                if len(methods) > WIDEST_CLASS:
+                    wide.append(f"{name}:{node.lineno} {node.name}")
+    assert (long, wide) == ([], [])
+
+
+def test_nobody_asks_for_what_one_family_has():
+    asked = set()
+    for name, tree in parsed():
+        if name.split("/")[0] in ("families", "objectives"):
+            continue
+        for node in ast.walk(tree):
+            word = node.attr if isinstance(node, ast.Attribute) else getattr(node, "value", None)
+            if isinstance(node, ast.Attribute | ast.Constant) and word in ONE_FAMILYS:
+                asked.add((name, word))
+    assert asked <= SAY_THEM
+
+
+def test_only_objectives_know_what_the_terms_of_a_loss_are_called():
+    keys = [
+        f"{name}:{node.lineno} {node.value}"
+        for name, tree in parsed()
+        if not name.startswith("objectives/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value.endswith(("_loss", "_accuracy"))
+    ]
+    assert keys == []
+
+
+WHOLE_COMMANDS = {
+    ("hub/safetensors_files.py", "--read-pickle"),
+    ("infer/runtime.py", "--int"),
+    ("train/run.py", "--resume"),
+    ("train/stepper.py", "--max-restarts"),
+    ("report/fit_page.py", "--blue"),  # of CSS
+    ("tables/reading.py", "--format"),  # declarations
+    ("tables/reading.py", "--label"),
+    ("words/schemas.py", "--format"),
+}
+"""Flags that stand in a command to be typed."""
+
+
+def test_what_is_advised_names_settings_and_no_flags():
+    """Whoever calls from Python has no flags: only the command line makes some of settings between backticks. A server
+    has no other way to be told anything."""
+    said = set()
+    for name, tree in parsed():
+        if name.startswith(("cli/", "serve/")) or name in ("settings.py", "train/schemas.py", "tasks/options.py"):
+            continue
+        doc = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in doc:
+                flags = re.findall(r"(?:^|[ (])(--[a-z][a-z-]+)", node.value)
+                said |= {(name, flag) for flag in flags if "bertkit " not in node.value}
+    assert said <= WHOLE_COMMANDS

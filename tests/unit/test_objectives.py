@@ -91,7 +91,12 @@ def hidden(batch: Batch) -> tuple[Tensor, Tensor]:
 def same(one: Batch, other: Batch) -> bool:
     def parts(batch: Batch) -> dict[str, object]:
         asked = {(name, what): value for name, its in batch.asked.items() for what, value in its.items()}
-        return {**{name: getattr(batch, name) for name in Batch.__dataclass_fields__}, "asked": None, **asked}
+        return {
+            **{name: getattr(batch, name) for name in Batch.__dataclass_fields__},
+            "asked": None,
+            "by": None,
+            **asked,
+        }
 
     mine, others = parts(one), parts(other)
     pairs = [(value, others[name]) for name, value in mine.items()]

@@ -38,7 +38,7 @@ def test_what_is_larger_than_a_portion_is_one_by_itself():
 
 def write(out: Path, count: int, identity: dict[str, Any]) -> tuple[int, int]:
     with PredictionFile.opened(out, identity) as file:
-        answers = ({"number": n, **({"cut": True} if n % 4 == 0 else {})} for n in range(file.done, count))
+        answers = (({}, {"number": n, **({"cut": True} if n % 4 == 0 else {})}) for n in range(file.done, count))
         assert sum(file.write(answers)) == count - file.done
         return file.done, file.cut
 
@@ -46,7 +46,7 @@ def write(out: Path, count: int, identity: dict[str, Any]) -> tuple[int, int]:
 def test_what_was_cut_before_an_interruption_is_known_after_it(tmp_path: Path):
     out = tmp_path / "out.jsonl"
     with pytest.raises(KeyboardInterrupt), PredictionFile.opened(out, {"input": "a"}) as file:
-        answers = ({"number": n, "text": '"cut": true', **({"cut": True} if n % 4 == 0 else {})} for n in range(5000))
+        answers = (({}, {"number": n, **({"cut": True} if n % 4 == 0 else {})}) for n in range(5000))
         written = file.write(answers)
         assert next(written) == EXAMPLES_AT_ONCE
         raise KeyboardInterrupt

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from bertkit.errors import InputError, UsageError
 from bertkit.infer import Scorer
 from bertkit.nn import Bert, FineTuned
-from bertkit.tables import Answer, QaExample
-from bertkit.tasks import Qa, batch_of, best_spans, facts_of, task_called, task_from
+from bertkit.tasks import Answer, Qa, QaExample, batch_of, best_spans, facts_of, task_called, task_from
 from bertkit.text import Tokenizer
 from bertkit.train import FitSettings
 from bertkit.train.fit import fit

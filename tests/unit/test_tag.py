@@ -13,8 +13,16 @@ from hypothesis import strategies as st
 from bertkit.errors import BertkitError, InputError
 from bertkit.infer import Scorer
 from bertkit.nn import NO_TAG, Bert, FineTuned
-from bertkit.tables import TagExample
-from bertkit.tasks import Tag, batch_of, facts_of, framed_windows, pieces_of_words, task_from, windows_of_words
+from bertkit.tasks import (
+    Tag,
+    TagExample,
+    batch_of,
+    facts_of,
+    framed_windows,
+    pieces_of_words,
+    task_from,
+    windows_of_words,
+)
 from bertkit.text import Tokenizer
 from bertkit.train import FitSettings
 from bertkit.train.fit import fit

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from bertkit.errors import InputError, UsageError
-from bertkit.tables import Reading, TagExample, looks_like_columns
-from bertkit.tasks import Tag, examples_in
+from bertkit.tables import Reading
+from bertkit.tasks import Tag, TagExample, examples_in
 
 CONLL = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\nBonn NNP I-NP I-LOC\nParis NNP B-NP B-LOC\n"
 
 
-def written(folder: Path, content: str | bytes, name: str = "data.txt") -> str:
+def written(folder: Path, content: str | bytes, name: str = "data.conll") -> str:
     path = folder / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return str(path)
@@ -51,7 +51,7 @@ def test_columns_in_every_guise(tmp_path: Path, content: str | bytes) -> None:
 
 
 def test_columns_are_chosen_by_number(tmp_path: Path) -> None:
-    (example,) = read(written(tmp_path, CONLL), names={"word": "1", "tag": "2"})
+    (example,) = read(written(tmp_path, CONLL), names={"text": "1", "label": "2"})
     assert example.tags == ("NNP", "VBZ", "NNP", "NNP")
 
 
@@ -66,13 +66,29 @@ def test_universal_dependencies(tmp_path: Path) -> None:
     assert example[1:] == (("vamos", "nos"), ("VERB", "PRON"))
 
 
-def test_a_span_cut_by_the_end_of_a_sentence_begins_again(tmp_path: Path) -> None:
+def test_what_continues_what_nothing_began_is_told_all_at_once_and_can_be_repaired(tmp_path: Path) -> None:
+    path = written(tmp_path, "张 B-PER\n\n万 I-PER\n年 I-PER\n迟 B-PER\n\n a O\n b I-LOC\n")
+    with pytest.raises(InputError) as told:
+        read(path)
+    assert "2 rows cannot be used (line 3: the tag 'I-PER' continues what nothing began" in str(told.value)
+    assert "line 7: the tag 'I-LOC'" in str(told.value)
+    assert "`repair_tags=True`" in str(told.value)
+    assert "`bad_rows=skip`" in str(told.value)
     notes: list[str] = []
-    examples = read(written(tmp_path, "张 B-PER\n\n万 I-PER\n年 I-PER\n迟 B-PER\n"), notes)
-    assert [example.tags for example in examples] == [("B-PER",), ("B-PER", "I-PER", "B-PER")]
-    assert "1 sentences end within a span" in notes[0]
-    with pytest.raises(InputError, match="line 3: the tag 'I-LOC' at the start of a sentence"):
-        read(written(tmp_path, "张 B-PER\n\n万 I-LOC\n"))
+    examples = read(path, notes, repair_tags=True)
+    assert [example.tags for example in examples] == [("B-PER",), ("B-PER", "I-PER", "B-PER"), ("O", "B-LOC")]
+    assert f"{path}: 2 tags that continued what nothing began, begin a span" in notes
+    assert [example.words for example in read(path, bad_rows="skip")] == [("张",)]
+
+
+def test_tags_that_differ_in_case_only_are_told_and_can_be_joined(tmp_path: Path) -> None:
+    path = written(tmp_path, "a B-PER\nb B-PER\n\nc B-per\n")
+    notes: list[str] = []
+    assert read(path, notes)[1].tags == ("B-per",)
+    assert any(
+        "'B-PER' and 'B-per' differ in case or space only, and count as different tags" in note for note in notes
+    )
+    assert read(path, fold_labels=True)[1].tags == ("B-PER",)
 
 
 @pytest.mark.parametrize(("words", "tags"), [("words", "tags"), ("tokens", "ner_tags"), ("tokens", "labels")])
@@ -87,30 +103,25 @@ def test_text_with_spaces_in_a_table(tmp_path: Path) -> None:
     assert read(path)[0].tags == ("B-LOC", "I-LOC")
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("EU rejects it .\n\n \nPeter\n", [("EU", "rejects", "it", "."), (), (), ("Peter",)]),
-        ("我在北京，1998年\n", [tuple("我在北京，1998年")]),
-        ("EU\nrejects\n\nPeter\n", [("EU", "rejects"), ("Peter",)]),
-        ("EU X O\nit Y O\n\nPeter Z B-PER\n", [("EU", "it"), ("Peter",)]),
-        ("当\n京\n\n北\n", [("当", "京"), ("北",)]),
-        ("当希望工程救助的百万儿童\n当希望工程\n\n当希望工程救助\n", None),
-    ],
-)
-def test_without_tags_a_line_is_a_sentence_or_a_word(
-    tmp_path: Path, content: str, words: list[tuple[str, ...]] | None
-) -> None:
-    found = [example.words for example in read(written(tmp_path, content), labelled=False)]
-    assert found == (words if words is not None else [tuple(line) for line in content.splitlines()])
-    assert all(example.tags is None for example in read(written(tmp_path, content), labelled=False))
+def test_without_tags_plain_text_has_a_sentence_a_line_and_columns_a_word_a_line(tmp_path: Path) -> None:
+    notes: list[str] = []
+    sentences = written(tmp_path, "EU rejects it .\n\n我在北京\n", "a.txt")
+    assert [each.words for each in read(sentences, notes, labelled=False)] == [
+        ("EU", "rejects", "it", "."),
+        tuple("我在北京"),
+    ]
+    assert notes[-1].endswith("1 blank row is passed over")
+    columns = written(tmp_path, "EU X\nit\n\nPeter Z B-PER\n")
+    found = read(columns, labelled=False)
+    assert [(each.words, each.tags) for each in found] == [(("EU", "it"), None), (("Peter",), None)]
+    assert read(columns, labelled=False, file_format="text")[0].words == ("EU", "X")
 
 
-def test_the_user_says_what_a_line_is(tmp_path: Path) -> None:
-    path = written(tmp_path, "a b\n\na b\n")
-    assert len(read(path, labelled=False, file_format="conll")[0].words) == 1
-    assert len(read(path, labelled=False, file_format="text")[0].words) == 2
-    assert not looks_like_columns(["a b", "a b"])
+@pytest.mark.parametrize("name", ["weibo.conll.train", "weibo_2nd_conll.train", "train"])
+def test_what_its_name_says_not_is_read_as_columns_and_that_is_said(tmp_path: Path, name: str) -> None:
+    notes: list[str] = []
+    assert read(written(tmp_path, "EU B-ORG\n", name), notes)[0].tags == ("B-ORG",)
+    assert any("read as conll" in note for note in notes) == (".conll" not in name)
 
 
 def test_texts_in_json_are_split(tmp_path: Path) -> None:
@@ -123,7 +134,7 @@ def test_text_with_a_tag_for_each_character(tmp_path: Path) -> None:
     notes: list[str] = []
     (example,) = read(written(tmp_path, row, "data.jsonl"), notes)
     assert example[1:] == (tuple("我爱北京"), ("O", "O", "B-LOC", "I-LOC"))
-    assert "the words are in 'text'" in notes[0]
+    assert "words is 'text'" in notes[0]
     by_words = json.dumps({"text": "我 爱 北京", "tags": ["O", "O", "B-LOC"]})
     assert read(written(tmp_path, by_words, "data.jsonl"))[0].words == ("我", "爱", "北京")
     with pytest.raises(InputError, match=r"1 words, .* and 2 tags"):
@@ -147,31 +158,11 @@ def test_a_table_of_sentences_may_come_on_standard_input(monkeypatch: pytest.Mon
     assert read("-", labelled=False, file_format="tsv")[0].words == ("EU", "rejects", "it")
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("Text\tO\nis\tO\nlong\tO\n", [("Text", "is", "long")]),
-        ("Text\tNN\nis\tVB\n", [("Text", "is")]),
-        ("Words\n\nare\nhere\n", [("Words",), ("are", "here")]),
-    ],
-)
-def test_a_word_a_line_with_tabs_is_no_table_and_that_is_said(
-    tmp_path: Path, content: str, words: list[tuple[str, ...]]
-) -> None:
-    notes: list[str] = []
-    path = written(tmp_path, content, "data.tsv")
-    assert [example.words for example in read(path, notes, labelled=False)] == words
-    assert "taken for a word a line" in notes[0]
-    assert [example.words for example in read(path, notes, labelled=False, file_format="conll")] == words
-    assert len(notes) == 1, "who says what it is need not be told"
-
-
-def test_columns_by_number_are_known_again_where_they_are(tmp_path: Path) -> None:
+def test_columns_by_number_are_known_again(tmp_path: Path) -> None:
     path = written(tmp_path, CONLL)
     kept: dict[str, str] = {}
     first = read(path, names={"text": "1", "label": "2"}, on_columns=kept.update)
     assert read(path, remembered=kept) == first
-    assert read(written(tmp_path, "EU\nis\n\nhere\n"), remembered={"text": "2"}, labelled=False)[0].words[0] == "EU"
 
 
 def test_python_values() -> None:
@@ -185,30 +176,24 @@ def test_python_values() -> None:
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
-        ("EU B-ORG\nrejects\n", "a.txt", "line 2: 'rejects' has no tag"),
-        ("EU\nrejects\n", "a.txt", "line 1: 'EU' has no tag.*separated by spaces or tabs"),
-        ("EU N B-ORG\nit O\n", "a.txt", "line 2: 'it O' has 2 columns, and 3 are needed"),
-        ("EU\tB-ORG\n\tO\n", "a.txt", r"line 2: '\\tO' has no word"),
-        ("EU B-ORG\n\nit O\nBonn I-LOC\n", "a.txt", "line 4: the tag 'I-LOC' after 'O'"),
-        ("-DOCSTART- O\n\n", "a.txt", "holds no sentence"),
-        ("\n\n", "a.txt", "holds no sentence"),
-        ("", "a.txt", "empty"),
-        ('{"words": ["EU"], "tags": ["O"]}\n', "a.txt", "line 1: that is JSON.*`file_format=jsonl`"),
-        (b"EU O\nB\xffnn O\n", "a.txt", "line 2: byte 0xff at column 2 is not UTF-8"),
+        ("EU B-ORG\nrejects\n", "a.conll", "line 2: a word, 'rejects', without a tag.*a word first and its tag last"),
+        ("EU\nrejects\n", "a.conll", "line 1: a word, 'EU', without a tag"),
+        ("EU N B-ORG\nit O\n", "a.conll", "line 2: a word, 'it O', without a tag"),
+        ("EU\tB-ORG\n\tO\n", "a.conll", "line 2: a word"),
+        ("EU B-ORG\nand I_ORG\nit I-ORG\n", "a.conll", "line 1: the tag 'I_ORG' is none of a span"),
+        ("-DOCSTART- O\n\n", "a.conll", "has no rows"),
+        ("\n\n", "a.conll", "has no rows"),
+        ("", "a.conll", "empty"),
+        (b"EU O\nB\xffnn O\n", "a.conll", "line 2"),
         ('{"words": ["EU", "is"], "tags": ["O"]}', "a.jsonl", "line 1: 2 words, .*'is'.*, and 1 tags"),
-        ('{"words": [], "tags": []}', "a.jsonl", "line 1: 'words' has no words"),
-        ('{"words": ["EU"], "tags": [null]}', "a.jsonl", "line 1, word 1: the label is missing"),
-        ('{"words": ["EU", " "], "tags": ["O", "O"]}', "a.jsonl", "line 1: word 2 of 'words' is empty"),
-        ('{"words": ["EU", 3], "tags": ["O", "O"]}', "a.jsonl", "line 1: word 2 of 'words' is 3"),
-        ('{"words": 3, "tags": []}', "a.jsonl", "line 1: 'words' is 3.*list of words"),
-        ('{"words": ["EU"], "tags": {}}', "a.jsonl", "line 1: 'tags' is {}.*list of tags"),
-        ('{"wrods": ["EU"], "tags": ["O"]}', "a.jsonl", "no column is called 'words' .*Did you mean 'wrods'"),
-        ('{"words": ["EU"]}', "a.jsonl", "no column is called 'tags'"),
-        (
-            '{"words": ["EU", "a"], "tags": ["B-X", "O"]}\n{"words": ["a", "b"], "tags": ["O", "I-X"]}',
-            "a.jsonl",
-            "line 2, word 2: the tag 'I-X' after 'O'",
-        ),
+        ('{"words": [], "tags": []}', "a.jsonl", "line 1: there are no words"),
+        ('{"words": ["EU"], "tags": [null]}', "a.jsonl", "line 1: the label is missing"),
+        ('{"words": ["EU", " "], "tags": ["O", "O"]}', "a.jsonl", "line 1: word 2 is empty"),
+        ('{"words": ["EU", 3], "tags": ["O", "O"]}', "a.jsonl", "line 1: word 2 is 3"),
+        ('{"words": 3, "tags": []}', "a.jsonl", "line 1: the words are 3.*list of words"),
+        ('{"words": ["EU"], "tags": {}}', "a.jsonl", "line 1: the tags are {}.*list of tags"),
+        ('{"wrods": ["EU"], "tags": ["O"]}', "a.jsonl", "no column is plainly the words.*Did you mean 'wrods'"),
+        ('{"words": ["EU"]}', "a.jsonl", "no column is plainly the tags.*`label_column`"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, content: str | bytes, name: str, message: str) -> None:
@@ -218,46 +203,8 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, content: str | by
     assert path in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "row", [("['EU', 'rejects']", "['B-ORG', 'O']"), ('["EU", "rejects"]', "B-ORG O"), ("EU rejects", "[3, 0]")]
-)
-def test_lists_written_as_text_are_refused(tmp_path: Path, row: tuple[str, str]) -> None:
-    cells = ",".join(f'"{cell.replace(chr(34), 2 * chr(34))}"' for cell in row)
-    path = written(tmp_path, f"tokens,ner_tags\n{cells}\n", "a.csv")
-    with pytest.raises(InputError, match=r"line 2: '(tokens|ner_tags)' is a list written as text"):
-        read(path)
-    if row[0].startswith("["):
-        with pytest.raises(InputError, match="'tokens' is a list written as text"):
-            read(path, labelled=False)
-    assert read(written(tmp_path, "text\n[Laughter] (1996) ['tis so]\n", "b.csv"), labelled=False)
-
-
-def test_a_word_a_row_is_not_taken_for_sentences(tmp_path: Path) -> None:
-    rows = "".join(f"{n // 5},word{n},{'B-PER' if n % 5 else 'O'}\n" for n in range(40))
-    path = written(tmp_path, f"Sentence #,Word,Tag\n{rows}", "kaggle.csv")
-    with pytest.raises(InputError, match="each of the 40 records has one word, as if a row were a word"):
-        read(path, names={"text": "Word", "label": "Tag"})
-    notes: list[str] = []
-    assert len(read(path, notes, names={"text": "Word"}, labelled=False)) == 40
-    assert "each of the 40 records has one word" in notes[-1]
-
-
-@pytest.mark.parametrize(("header", "rest"), [("word\tpos", "EU\tNNP"), ("token pos ner", "EU NNP B-ORG")])
-def test_a_line_with_names_above_words_is_refused(tmp_path: Path, header: str, rest: str) -> None:
-    with pytest.raises(InputError, match=r"line 1: '\w+' and '\w+' seem to be names of columns\. Remove the line"):
-        read(written(tmp_path, f"{header}\n{rest}\n\n{rest}\n"))
-    assert len(read(written(tmp_path, "word pos\nEU neg\n\nbad pos\n"))) == 2, "where it stands again it is a tag"
-
-
-def test_spans_without_a_last_word_are_counted(tmp_path: Path) -> None:
-    notes: list[str] = []
-    (example,) = read(written(tmp_path, "Ann B-PER\nmet O\nBob B-PER\nBy E-PER\n"), notes)
-    assert example.tags == ("B-PER", "O", "B-PER", "I-PER")
-    assert any("1 span has no last word" in note for note in notes)
-
-
 def test_columns_without_names_are_numbered(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="give a number"):
-        read(written(tmp_path, CONLL), names={"tag": "ner"})
+        read(written(tmp_path, CONLL), names={"label": "ner"})
     with pytest.raises(InputError, match=r"no column 'ner'.*There are: 'words'"):
-        read(written(tmp_path, '{"words": ["a"], "tags": ["O"]}', "a.jsonl"), names={"tag": "ner"})
+        read(written(tmp_path, '{"words": ["a"], "tags": ["O"]}', "a.jsonl"), names={"label": "ner"})

@@ -60,7 +60,7 @@ def test_rows_are_read_by_its_parts(tmp_path: Path):
         Two(f"{path}, line 1", "one", "two", "left")
     ]
     assert columns == {"left": "First", "right": "right", "better": "winner"}
-    assert any("taken for granted that left is 'First', better is 'winner'" in note for note in notes)
+    assert any("left is 'First', better is 'winner'" in note for note in notes)
     given = Reading(names={"left": "right", "right": "First"}, labelled=False)
     assert list(examples_in(Better, str(path), given, [])) == [Two(f"{path}, line 1", "two", "one")]
     with pytest.raises(UsageError, match="a column for the pair is named, and the task has none"):

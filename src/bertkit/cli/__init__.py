@@ -30,17 +30,19 @@ from bertkit.cli import (
     finetune,
     generate,
     info,
+    knows,
     predict,
     prepare,
     pretrain,
+    senses,
     serve,
     tokenizer,
+    words,
 )
 from bertkit.cli.declare import as_flags, command_of
 from bertkit.cli.shrunk_files import tell_of_shrunk_files
 from bertkit.device import share_cores
-from bertkit.errors import BertkitError
-from bertkit.plugins import BrokenPlugin
+from bertkit.errors import BertkitError, Notice
 
 app = typer.Typer(
     name="bertkit",
@@ -60,10 +62,12 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": evaluate.evaluate,
     "predict": predict.predict,
     "info": info.info,
+    "knows": knows.knows,
     "fill-mask": fill_mask.fill_mask,
     "generate": generate.generate,
     "embed": embed.embed,
     "attention": attention.attention,
+    "senses": senses.senses,
     "convert": convert.convert,
     "export": export.export,
     "serve": serve.serve,
@@ -119,9 +123,11 @@ def _add(to: typer.Typer, commands: Mapping[str, Callable[..., None]]) -> None:
 
 _add(app, COMMANDS)
 
-_tokenizer_app = typer.Typer(no_args_is_help=True, help=tokenizer.HELP, rich_markup_mode=None)
-_add(_tokenizer_app, tokenizer.COMMANDS)
-app.add_typer(_tokenizer_app, name="tokenizer")
+GROUPS = {"tokenizer": tokenizer, "words": words}
+for _name, _group in GROUPS.items():
+    _group_app = typer.Typer(no_args_is_help=True, help=_group.HELP, rich_markup_mode=None)
+    _add(_group_app, _group.COMMANDS)
+    app.add_typer(_group_app, name=_name)
 
 
 def _show_version(wanted: bool) -> None:
@@ -146,7 +152,7 @@ def main() -> NoReturn:
     """Run the command line. What typer finds wrong with the options it prints itself, with exit code 2."""
     share_cores()
     tell_of_shrunk_files()
-    warnings.showwarning = _note_of_plugins(warnings.showwarning)
+    warnings.showwarning = _as_notes(warnings.showwarning)
     try:
         app()
     except SystemExit as end:
@@ -156,9 +162,9 @@ def main() -> NoReturn:
     raise AssertionError("typer exits by itself")
 
 
-def _note_of_plugins(otherwise: Callable[..., None]) -> Callable[..., None]:
+def _as_notes(otherwise: Callable[..., None]) -> Callable[..., None]:
     def show(message: Warning | str, category: type[Warning], *more: object, **others: object) -> None:
-        if issubclass(category, BrokenPlugin):
+        if issubclass(category, Notice):
             typer.echo(f"note: {message}", err=True)
         else:
             otherwise(message, category, *more, **others)

@@ -18,6 +18,7 @@ def compare(asked: Comparing) -> None:
     \b
     bertkit compare text.jsonl --models bert-mini,roberta-mini --minutes 10 --task classify:train.tsv:dev.tsv -o OUT
     bertkit compare text.jsonl --models bert-mini,bert-mini:no-nsp --steps 2000 -o OUT
+    bertkit compare lineage text.jsonl --hours 6 --task classify:train.tsv:dev.tsv -o OUT
     bertkit compare text.jsonl --ablation bert --model bert-mini --steps 2000 --task qa:train.json:dev.json -o OUT
 
     OUT/comparison.html has the table, curves and what is fair about it. If it is interrupted, the same command goes on;
@@ -49,14 +50,17 @@ def compared(asked: Comparing) -> dict[str, Any]:
     machine = devices.choose(asked.device, asked.precision, asked.threads)
     devices.apply(machine)
     from bertkit.report.comparison import write_comparison
+    from bertkit.report.lineage import write_lineage
     from bertkit.train.comparing.compare import CompareWatcher, Comparison
+    from bertkit.train.comparing.lineage import line as line_of
     from bertkit.train.comparing.plan import plan
 
     with nullcontext(CompareWatcher()) if quiet() else CompareDisplay() as display:
-        comparison = Comparison(whole, asked.out, machine, display, write_comparison)
+        report = write_lineage if asked.lineage else write_comparison
+        comparison = Comparison(whole, asked.out, machine, display, report)
         if asked.plan:
             return plan(comparison)
-        for line in comparison.notes:
+        for line in [*comparison.notes, *(line_of(asked.model, asked.words)[1] if asked.lineage else ())]:
             display.said(line)
         return comparison.run()
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import typer
 
-from bertkit.cli.options import IGNORE_KEY, OVERWRITE, emit, for_people, note, size_in_bytes
+from bertkit.cli.options import OVERWRITE, emit, for_people, note
 from bertkit.errors import UsageError
-from bertkit.settings import Settings, argument, option
+from bertkit.settings import Settings, argument, option, size_in_bytes
 
 TO = """bertkit: with everything the weights have, a fine-tuned head too, hashes and provenance (transformers opens it
 as well). Or a class of transformers, for its parts: BertModel, BertForMaskedLM, BertForPreTraining,
@@ -27,13 +27,13 @@ class Converting(Settings):
         False, "Take the weights from a pickle such as pytorch_model.bin: its tensors only, in a process of its own."
     )
     overwrite: bool = option(False, OVERWRITE)
-    ignore_config_key: tuple[str, ...] = option((), IGNORE_KEY, metavar="KEY")
 
 
 def convert(asked: Converting) -> None:
     """Rewrite any checkpoint of a BERT, RoBERTa, ALBERT, ELECTRA, DistilBERT, GPT or GPT-2 as a clean model folder.
 
-    Old or new names, with or without heads, sharded or not. The numbers stay as they are, to the last bit
+    Old or new names, with or without heads, sharded or not; or the published files of an ELMo (options.json and one
+    .hdf5), for features. The numbers stay as they are, to the last bit
     (half-precision weights become float32).
 
     \b
@@ -41,7 +41,7 @@ def convert(asked: Converting) -> None:
     bertkit convert clean-folder for-transformers --to BertForMaskedLM
     bertkit convert with-pytorch-model-bin clean-folder --read-pickle
     """
-    from bertkit.families import classes
+    from bertkit.families import FAMILIES, classes
 
     if asked.to not in ("bertkit", *(known := classes())):
         raise UsageError(f"`to` is {asked.to!r}", f"It can be one of: bertkit, {', '.join(known)}.")
@@ -57,9 +57,16 @@ def convert(asked: Converting) -> None:
     require_place(asked.out, overwrite=asked.overwrite, read=[asked.model])
     source = find_folder(asked.model)
     with tempfile.TemporaryDirectory() as scratch:
-        opened = without_pickle(source, Path(scratch) / "folder") if asked.read_pickle else source
-        folder = ModelFolder(opened, ignore_config_keys=asked.ignore_config_key)
-        weights = pickled_weights(source) if asked.read_pickle else weight_files(source)
+        place = Path(scratch) / "folder"
+        author = next((family for family in FAMILIES.values() if family.published(source)), None)
+        if author is not None:
+            opened, weights = author.from_published(source, place), author.published(source)
+        elif asked.read_pickle:
+            opened, weights = without_pickle(source, place), pickled_weights(source)
+        else:
+            opened, weights = source, None
+        folder = ModelFolder(opened)
+        weights = weight_files(source) if weights is None else weights
         parameters, written = rewrite(
             folder,
             asked.out,

@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from bertkit.cli.demo_task import SIZES, what_pretraining_is_worth
+from bertkit.cli.demo_writing import summaries
 from bertkit.cli.options import emit, for_people
 from bertkit.cli.tokenizer_shared import status
 from bertkit.files import refuse_existing
@@ -30,6 +32,8 @@ RIDDLES = (
     "The default [MASK] is None.",
 )
 CHARACTERS = 6_000_000
+MADE = ("model", "run", "shards", "tokenizer", "words", "writer")
+NEAREST_TO = ("list", "file", "array", "raise")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +52,7 @@ def demo(asked: Demo) -> None:
     out = asked.out
     manifest = out / "model" / "bertkit.json"
     if not (manifest.is_file() and b'"bertkit demo"' in manifest.read_bytes()):
-        for name in ("model", "run", "shards", "tokenizer"):  # only what an earlier demo made is replaced
+        for name in MADE:  # only what an earlier demo made is replaced
             refuse_existing(out / name, overwrite=False)
     facts: dict[str, Any] = {}
     with _step("reading the documentation inside this Python"):
@@ -61,6 +65,8 @@ def demo(asked: Demo) -> None:
         facts["vocabulary"] = tokenizer.vocab_size
     with _step("cleaning and encoding it: a corpus to pretrain on"):
         facts |= _prepare(out, tokenizer)
+    with _step("learning word vectors from it (skip-gram)"):
+        facts["nearest"] = _word_vectors(out)
     facts |= _pretrain(out, asked.minutes)
     import torch
 
@@ -85,6 +91,9 @@ def demo(asked: Demo) -> None:
         encoder.attention(*SENTENCES).save_page(out / "attention.html")
     with _step("learning a task from it, and from random weights: which library is a line about?"):
         facts["task"] = what_pretraining_is_worth(out, documents)
+    if find_spec("sacrebleu") and find_spec("rouge_score"):  # bertkit[generate]
+        with _step("learning to write: the first line of a docstring, from what follows it"):
+            facts["writing"] = summaries(out, documents, asked.minutes)
     _report(out, facts)
 
 
@@ -103,6 +112,21 @@ def _pretrain(out: Path, minutes: float) -> dict[str, Any]:
         "loss_after": ended[loss_of("mlm")],
         "words_right": ended[accuracy_of("mlm")],
         "curve": curve,
+    }
+
+
+def _word_vectors(out: Path) -> dict[str, str]:
+    """The nearest words of some, in vectors of the same text."""
+    from bertkit.words.schemas import TrainingWords
+    from bertkit.words.train import train_words
+    from bertkit.words.vectors import load_words
+
+    train_words(
+        TrainingWords(inputs=(str(out / "text.jsonl"),), out=out / "words", dimension=64, epochs=3, overwrite=True)
+    )
+    vectors = load_words(out / "words")
+    return {
+        word: ", ".join(each.word for each in vectors.nearest(word, count=5)) for word in NEAREST_TO if word in vectors
     }
 
 
@@ -191,6 +215,7 @@ def _report(out: Path, facts: dict[str, Any]) -> None:
 Made
   {out / "tokenizer"}       a vocabulary: bertkit and transformers open it
   {out / "shards"}          a corpus to pretrain on
+  {out / "words"}           word vectors: bertkit words asks them
   {out / "run"}             the run: curves.png and report.html in it show how it learned
   {out / "model"}           the model: bertkit and transformers open it
   {out / "attention.html"}  a page: open it in a browser
@@ -207,11 +232,13 @@ Figures
 Learned
   loss on held-out text {facts["loss_before"]:.2f} {sparkline(facts["curve"])} {facts["loss_after"]:.2f}
   hidden words guessed right: {facts["words_right"]:.1%}
+  nearest words, in vectors learned before
+{_lines(facts["nearest"])}
 {guesses}
 
 Worth, for a task: which library is a line of documentation about, python, numpy or torch?
 {_worth(facts["task"])}
-
+{_written(facts)}
 Next
   open {out / "run" / "report.html"}
   bertkit pretrain {out / "shards"} --hours 0.5 --out my-run
@@ -219,12 +246,32 @@ Next
   bertkit tokenizer show {out / "tokenizer"} "Tokenization of any text"
   bertkit info {out / "model"}
   bertkit fill-mask {out / "model"} "The [MASK] is closed."
+  bertkit words nearest {out / "words"} string
   bertkit embed {out / "model"} -t "any text" --layers concat:-2..-1
   bertkit attention {out / "model"} "A text of your own." -o my.html
   bertkit finetune classify YOUR.csv --from {out / "model"} --out my-classifier
+  bertkit finetune generate PAIRS.csv --from {out / "model"} --out my-writer
   bertkit serve {out / "model"}
       and then open http://127.0.0.1:8000: guess words, compare texts, see where heads look
   (the command is .venv/bin/bertkit, unless .venv is activated)""")
+
+
+def _written(facts: dict[str, Any]) -> str:
+    """What so small a model can write after so short a time is little, and that is said."""
+    if "writing" not in facts:
+        return ""
+    its = facts["writing"]
+    best = max(its["baselines"].items(), key=lambda each: each[1])
+    shown = "\n".join(f"  wrote  {each['written']}\n  right  {each['right']}" for each in its["examples"])
+    return f"""
+Written: the first line of a docstring from what follows it, learned in under a minute, so it is mostly the form that it
+has learned; {its["metric"]} {its["score"]:.3f}, and {best[1]:.3f} of {best[0]}
+{shown}
+"""
+
+
+def _lines(nearest: dict[str, str]) -> str:
+    return "\n".join(f"    {word}: {near}" for word, near in nearest.items())
 
 
 def _worth(scores: dict[str, float]) -> str:

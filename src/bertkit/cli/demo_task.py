@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bertkit.tables.texts import TextExample
+    from bertkit.tables.values import TextExample
 
 SIZES = (100, 1000)
 DEV = 500
@@ -34,7 +34,7 @@ def what_pretraining_is_worth(out: Path, documents: Iterable[tuple[str, str]]) -
 
 def _lines(documents: Iterable[tuple[str, str]]) -> tuple[list[TextExample], list[TextExample]]:
     """As many of each library. Lines to learn from and lines to measure on are of different documents."""
-    from bertkit.tables.texts import TextExample
+    from bertkit.tables.values import TextExample
 
     lines: dict[str, list[list[TextExample]]] = {}
     seen = set()

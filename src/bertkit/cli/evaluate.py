@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from bertkit.cli.options import emit, for_people, note
 from bertkit.cli.reading_tables import UsesTask, as_in_training, open_predictor, saying, tell_of_cuts
-from bertkit.errors import InputError
 from bertkit.settings import argument, option
-from bertkit.tables.reading import FILE
+from bertkit.tables.reading import FILE, LabelledSettings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,10 +27,9 @@ LABELS_SHOWN, LABELS_WRITTEN = 12, 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluating(UsesTask):
+class Evaluating(UsesTask, LabelledSettings):
     source: str = argument(..., "Labelled examples.", metavar="INPUT")
-    label_column: str | None = option(None, "The column with the label.", group=FILE)
-    score_column: str | None = option(None, "regress, embed: the column with the number.", group=FILE)
+    target_column: str | None = option(None, "generate: the column with the text that is right.", group=FILE)
 
 
 def evaluate(asked: Evaluating) -> None:
@@ -56,9 +54,11 @@ def evaluate(asked: Evaluating) -> None:
 
 def measured(asked: Evaluating) -> tuple[dict[str, float], dict[str, Any], Confusion | None]:
     """The metrics; with all that is written of it; and how often each label was taken for each."""
-    reading = asked.reading(labelled=True)
     predictor = open_predictor(asked)
-    examples = _examples(asked, predictor, as_in_training(reading, asked, predictor.scorer.task.head.labels))
+    task = predictor.scorer.task
+    several = bool(getattr(task, "multi_label", False))
+    reading = replace(asked.reading(labelled=True, also=asked.own), several=several)
+    examples = _examples(asked, predictor, as_in_training(reading, asked, task.head.labels))
     task = predictor.scorer.task
     answers = predictor.scorer.answer(examples)
     metrics, shown = task.metrics(examples, answers), task.findings(examples, answers)
@@ -80,8 +80,6 @@ def _examples(asked: Evaluating, predictor: TaskPredictor, reading: Reading) -> 
     notes: list[str] = []
     with saying(notes):
         examples = list(examples_in(type(task), asked.source, reading, notes))
-        if not examples:
-            raise InputError(f"{asked.source} has no examples", "Name a file with labelled rows.")
         predictor.scorer.task, told = task.meet(examples)
         notes += told
     return examples

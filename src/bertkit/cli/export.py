@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from bertkit.cli.options import IGNORE_KEY, OVERWRITE, emit, for_people, note
+from bertkit.cli.options import OVERWRITE, emit, for_people, note
 from bertkit.errors import InputError
 from bertkit.settings import Settings, argument, option
 
@@ -26,7 +26,6 @@ class Exporting(Settings):
     )
     field: str | None = option(None, "The column or field of --check that holds the text.", usual="text")
     overwrite: bool = option(False, OVERWRITE)
-    ignore_config_key: tuple[str, ...] = option((), IGNORE_KEY, metavar="KEY")
 
 
 def export(asked: Exporting) -> None:
@@ -49,7 +48,7 @@ def export(asked: Exporting) -> None:
     texts = None if check is None else list(islice(read_texts(check, field=asked.field), MOST_TEXTS))
     if texts is not None and not texts:
         raise InputError(f"{check} has no texts", "Name a file that has some, or leave `check` out.")
-    folder = ModelFolder(find_folder(asked.model), ignore_config_keys=asked.ignore_config_key)
+    folder = ModelFolder(find_folder(asked.model))
 
     from bertkit.infer.export import WARN_BELOW
     from bertkit.infer.export import export as write

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from bertkit.cli.declare import said_here
 from bertkit.cli.options import emit, for_people, note, quiet
 from bertkit.cli.running import as_before, interruption, refuse_others, speaks, threads_under_torchrun
 from bertkit.train.schemas import FineTuning
 
 if TYPE_CHECKING:
+    from bertkit.train.findings import FitFacts
     from bertkit.train.finetune import FinetuneResult
 
 
@@ -32,7 +36,7 @@ def finetune(asked: FineTuning, said: frozenset[str]) -> None:
     bertkit finetune --resume CLASSIFIER                   # after any interruption, as does the same command
     torchrun --nproc-per-node 4 -m bertkit finetune classify reviews.csv --from MODEL --out CLASSIFIER
 
-    Columns that are not named are guessed, and that is said.
+    Columns that are not named are known by usual names; what is wrong with a file is told all at once.
     """
     if asked.resume is not None:
         refuse_others(asked, ON_THE_WAY, said)
@@ -57,7 +61,7 @@ def facts_of(result: FinetuneResult) -> dict[str, Any]:
         "interval": {main: list(facts.interval)},
         "baselines": {title: its[main] for title, its in facts.baselines.items()},
         main: {"seeds": result.of_seeds, "mean": mean, "deviation": deviation},
-        "advice": list(facts.advice),
+        "advice": [said_here(line) for line in facts.advice],
     }
 
 
@@ -78,13 +82,17 @@ def finetuned(asked: FineTuning) -> FinetuneResult:
     request, run = asked.request() if asked.resume is None else None, run_folder(out)
     if request is None:
         device, threads = as_before(run, device, threads)
+
+    def report(facts: FitFacts) -> Mapping[str, bytes]:
+        return report_files(replace(facts, advice=[said_here(line) for line in facts.advice]))
+
     machine = devices.choose(device, asked.precision, threads or threads_under_torchrun())
     shown = nullcontext(Watcher()) if quiet() else TrainingDisplay()
     with shown as display, interruption(run, f"bertkit finetune --resume {out}"):
         if request is None:
-            return go_on(out, machine, watcher=display, report=report_files)
+            return go_on(out, machine, watcher=display, report=report)
         overwrite = asked.overwrite
-        return begin(request, out, machine, watcher=display, overwrite=overwrite, report=report_files)
+        return begin(request, out, machine, watcher=display, overwrite=overwrite, report=report)
 
 
 def _show(result: FinetuneResult) -> None:
@@ -101,5 +109,5 @@ def _show(result: FinetuneResult) -> None:
         typer.echo(f"{main} over {len(result.of_seeds)} seeds: {mean:.4f} ± {deviation:.4f}; the best{by} is kept")
     for line in (*facts.advice, facts.caution):
         if line:
-            typer.echo(line)
+            typer.echo(said_here(line))
     typer.echo(f"{out / 'report.html'}\n{out}  (bertkit predict {out} FILE)")

@@ -38,6 +38,7 @@ class Generating(Opening):
     beams: int = option(1, "Search for the likeliest text, following so many at once.", least=1)
     length_penalty: float = option(1.0, "Of beams: more than 1 favours longer texts.")
     repetition_penalty: float = option(1.0, "More than 1 disfavours what is there already.", above=0)
+    no_repeat: int = option(0, "No so many tokens in a row are written twice; 0: any may be.", least=0, most=1000)
     stop: tuple[str, ...] = option((), "A text that ends what is written, and is left out. Repeatable.")
     seed: int = option(0, "The same seed draws the same text.", least=0)
     samples: int = option(1, "How many texts for each prompt.", least=1)
@@ -70,6 +71,7 @@ def generate(asked: Generating) -> None:
         beams=asked.beams,
         length_penalty=asked.length_penalty,
         repetition_penalty=asked.repetition_penalty,
+        no_repeat=asked.no_repeat,
         stop=asked.stop,
         seed=asked.seed,
         samples=asked.samples,
@@ -82,13 +84,13 @@ def generate(asked: Generating) -> None:
 
     from bertkit.infer import generation
 
-    encoder = generation.Generator(opened).encoder  # with its weights laid out for writing
+    writer = generation.Generator(opened).writer  # with its weights laid out for writing
     tokens, start = 0, time.perf_counter()
     while some:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it is said as a note
-            pieces = generation.generate(encoder, some, sampling)
-        if message := generation.short_of_room(encoder, generation.prompt_ids(encoder, some), sampling):
+            pieces = generation.generate(writer, some, sampling)
+        if message := generation.short_of_room(writer, writer.read(some), sampling):
             note(message)
         show = _show if for_people() else _emit
         for piece in show(some, _in_order(pieces, len(some), asked.samples), asked.samples):

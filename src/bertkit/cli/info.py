@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertkit.cli.options import IGNORE_KEY, emit, for_people
-from bertkit.settings import Settings, argument, option
+from bertkit.cli.options import emit, for_people
+from bertkit.errors import visible
+from bertkit.settings import Settings, argument
 
 MANIFEST, WORK = "corpus.json", "work/bertkit.lock"  # of a prepared corpus, and of one that is not finished
 
@@ -15,7 +16,6 @@ MANIFEST, WORK = "corpus.json", "work/bertkit.lock"  # of a prepared corpus, and
 @dataclass(frozen=True, kw_only=True)
 class Info(Settings):
     model: str | None = argument(None, "A model folder, hub name or corpus folder. Without it: this machine.")
-    ignore_config_key: tuple[str, ...] = option((), IGNORE_KEY, metavar="KEY")
 
 
 def info(asked: Info) -> None:
@@ -32,7 +32,7 @@ def info(asked: Info) -> None:
 
         show_corpus(CorpusFolder(model))
         return
-    facts = machine_facts() if model is None else folder_facts(model, asked.ignore_config_key)
+    facts = machine_facts() if model is None else folder_facts(model)
     if for_people():
         _show(facts)
     else:
@@ -48,19 +48,24 @@ def machine_facts() -> dict[str, Any]:
     return {**facts, "fastest precision": fastest.precision, "amx": fastest.amx}
 
 
-def folder_facts(model: str, ignore_keys: tuple[str, ...]) -> dict[str, Any]:
+def folder_facts(model: str) -> dict[str, Any]:
     """What every command would refuse is refused here too: the folder is opened whole, and reads a text."""
     from bertkit.files import sha256_of
     from bertkit.hub.fetch import find_folder
     from bertkit.hub.folder import ModelFolder
     from bertkit.hub.safetensors_files import FLOATS, weight_files
+    from bertkit.infer.encoder import load_encoder
     from bertkit.infer.predictor import load
 
-    folder = ModelFolder(find_folder(model), ignore_config_keys=ignore_keys)
+    folder = ModelFolder(find_folder(model))
     listed = folder.verify()
     folder.check_names()
     tokenizer, config = folder.tokenizer(), folder.config
-    load(model, ignore_config_keys=ignore_keys, device="cpu").encoder.embed("a")
+    # "1" is read as an id too
+    if folder.is_for_a_task or folder.other_heads:
+        load(model, device="cpu").encoder.embed("1")
+    else:
+        load_encoder(model, device="cpu").embed("1")
     names = ("config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt")
     files = [file for name in names if (file := folder.path / name).exists()] + weight_files(folder.path)
     return {
@@ -107,11 +112,11 @@ def _show(facts: dict[str, Any]) -> None:
     table.add_column(overflow="fold")
     for name, value in facts.items():
         if isinstance(value, dict):
-            lines = [f"{key}  {inner}" for key, inner in value.items()] or ["none"]
+            lines = [visible(f"{key}  {inner}") for key, inner in value.items()] or ["none"]
             shown = "\n".join(lines)
         elif isinstance(value, bool):
             shown = "yes: every file is as it was written" if value else "no: the folder lists no hashes"
         else:
-            shown = f"{value:,}" if isinstance(value, int) else str(value)
+            shown = f"{value:,}" if isinstance(value, int) else visible(str(value))
         table.add_row(name.replace("_", " "), Text(shown))
     Console().print(table)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,15 +16,13 @@ import typer
 from bertkit.cli.declare import MACHINE as MACHINE
 from bertkit.cli.declare import said_here
 from bertkit.device import OnMachine
-from bertkit.errors import InputError, UsageError, shortened
-from bertkit.settings import argument, option
+from bertkit.errors import InputError, shortened
+from bertkit.settings import argument
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from bertkit.infer.encoder import TextEncoder
-
-IGNORE_KEY = "A key of config.json that does not matter. Repeatable."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +30,6 @@ class Opening(OnMachine):
     """A model that is opened to be used."""
 
     model: str = argument(..., "A model folder, or a model's name on the hub.")
-    ignore_config_key: tuple[str, ...] = option((), IGNORE_KEY, metavar="KEY")
 
 
 PRECISION = "float32 (exact), or auto: what is fastest on this machine."
@@ -94,7 +90,6 @@ def open_encoder(asked: Opening, *, precision: str = "float32", runtime: str = "
         device=asked.device,
         precision=precision,
         threads=asked.threads,
-        ignore_config_keys=asked.ignore_config_key,
         runtime=runtime,
     )
     for message in encoder.notes:
@@ -144,14 +139,3 @@ def progress(title: str, total_bytes: int | None) -> Iterator[tuple[Callable[[in
 def size_of(source: str) -> int | None:
     path = Path(source)
     return path.stat().st_size if path.is_file() else None
-
-
-def size_in_bytes(name: str, text: str, *, base: int) -> int:
-    """
-    >>> size_in_bytes("memory", "4G", base=1024) == 4 * 2**30
-    True
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]?)B?", text.strip(), re.IGNORECASE)
-    if found is None or not (size := int(float(found[1]) * base ** " KMG".index(found[2].upper() or " "))):
-        raise UsageError(f"`{name}` is {text!r}", "Write a number of bytes, or as 500MB, 500M or 4G.")
-    return size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import get_type_hints
 
-from bertkit.cli import COMMANDS, tokenizer
+from bertkit.cli import COMMANDS, GROUPS
 from bertkit.cli.declare import MACHINE, flags_of, help_of
 from bertkit.settings import Settings, defaults_of, options_of
 
@@ -18,7 +18,8 @@ where both are named. What stands in brackets is what a setting is unless it is 
 
 def page() -> str:
     lines = [BEGINNING]
-    commands = {**COMMANDS, **{f"tokenizer {name}": each for name, each in tokenizer.COMMANDS.items()}}
+    inside = {f"{name} {its}": each for name, group in GROUPS.items() for its, each in group.COMMANDS.items()}
+    commands = {**COMMANDS, **inside}
     for command, function in commands.items():
         schema = get_type_hints(function)["asked"]
         lines += [f"## {command}\n", *_table(schema)]

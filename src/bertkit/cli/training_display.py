@@ -60,6 +60,7 @@ class TrainingDisplay(Watcher):
         self._begin()
 
     def learns_from(self, examples: Examples) -> None:
+        self.objectives = None
         count = len(examples.task.head.labels)
         labels = f", {count} label{'s' if count > 1 else ''}" if count else ""
         self._print(f"{len(examples.train):,} examples to learn from, {len(examples.dev):,} to measure on{labels}")
@@ -112,7 +113,7 @@ class TrainingDisplay(Watcher):
         )
 
     def _loss(self, facts: Mapping[str, Any]) -> str:
-        return f"loss {facts['loss']:.3f}" if self.objectives is None else self.objectives.first.told(facts)
+        return f"loss {facts['loss']:.3f}" if self.objectives is None else self.objectives.told(facts)
 
     def _speed(self, share: str) -> str:
         peak = self.facts.get("share_of_peak")

@@ -10,10 +10,10 @@ __all__, __getattr__ = public(
     {
         "choosing": "choose",
         "cleaning": "Cleaning clean",
-        "cuts": "Pairs Sequences Stream",
+        "cuts": "Pairs Sequences Stream read_backwards",
         "digest": "DigestSettings DocumentEncoder SHINGLE agreement line_hash signatures slices text_hash",
         "folder": "CorpusFolder",
-        "keyed": "Order below bits heads key pick uniform",
+        "keyed": "Choice Lanes Order below bits heads key pick uniform",
         "parts": "Documents KEPT REASONS open_part",
         "preparing": "Progress Recipe prepare",
         "reading.readers": "cut_blocks read_texts",

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
@@ -267,13 +268,17 @@ class Stream:
     begin and end anywhere. Every token is in exactly one of them, in every epoch the same one.
 
     `end_id` is the token between documents; None for a vocabulary that has none: they follow one another then.
+    `begin_id`, if there is one, stands behind it, before the next.
     """
 
-    def __init__(self, shards: Sequence[Shard], *, max_length: int, end_id: int | None) -> None:
+    def __init__(
+        self, shards: Sequence[Shard], *, max_length: int, end_id: int | None, begin_id: int | None = None
+    ) -> None:
         if max_length < 2:
             raise UsageError(f"sequences of {max_length} tokens", "Take at least 2: there is no next word in one.")
-        self._shards, self._max_length, self._end_id = shards, max_length, end_id
-        self._ends = [_places_of_ends(shard) if end_id is not None else np.empty(0, np.int64) for shard in shards]
+        self._shards, self._max_length = shards, max_length
+        self._between = np.array([each for each in (end_id, begin_id) if each is not None], np.int64)
+        self._ends = [_places_between(shard, len(self._between)) for shard in shards]
         self._places = [len(shard.tokens) + len(ends) for shard, ends in zip(shards, self._ends, strict=True)]
         self._plan = Plan([np.arange(0, places - 1, max_length) for places in self._places])
 
@@ -288,13 +293,22 @@ class Stream:
         span = Span(shard, start - first, stop - behind)
         special = np.zeros(stop - start, bool)
         special[self._ends[shard][first:behind] - start] = True
-        ids = np.full(stop - start, self._end_id or 0, np.int64)
+        ids = np.zeros(stop - start, np.int64)
+        ids[special] = self._between[np.arange(first, behind) % max(len(self._between), 1)]
         ids[~special] = self._shards[shard].tokens[span.start : span.stop]
         word_starts = np.zeros(stop - start, bool)
         word_starts[~special] = self._shards[shard].word_start_flags(span.start, span.stop)
         return Sample(ids, np.zeros_like(ids), word_starts, special, None, (span,))
 
 
-def _places_of_ends(shard: Shard) -> Array:
-    """Where in a shard's stream its documents end: each by one further than its tokens say for every one before it."""
-    return document_ends(shard) + np.arange(len(shard))
+def _places_between(shard: Shard, tokens: int) -> Array:
+    """Where in a shard's stream the tokens are that stand behind each document, so many of them: each by one further
+    than its documents' tokens say for every one before it."""
+    return np.repeat(document_ends(shard), tokens) + np.arange(tokens * len(shard))
+
+
+def read_backwards(sample: Sample) -> Sample:
+    """The same from its end to its start; of its parts, start and stop have changed places."""
+    turned = (Span(part.shard, part.stop, part.start) for part in reversed(sample.parts))
+    arrays = {name: getattr(sample, name)[::-1].copy() for name in ("ids", "segments", "word_starts", "special")}
+    return replace(sample, **arrays, parts=tuple(turned))

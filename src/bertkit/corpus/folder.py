@@ -141,17 +141,24 @@ class CorpusFolder:
     def sequences(self, split: str = "train", *, max_length: int = 128, across: bool = False) -> Sequences | Stream:
         """Sequences of consecutive sentences that fill the length: see `Sequences`. For a tokenizer that sets no frame
         around texts, a GPT's, there is only one long text: see `Stream`."""
-        tokenizer, shards = self.tokenizer, self.shards(split)
+        tokenizer = self.tokenizer
         if not tokenizer.form.framed:
-            end_id = tokenizer.eos_id if "eos" in tokenizer.specials else None
-            return Stream(shards, max_length=max_length, end_id=end_id)
+            return self.stream(split, max_length=max_length)
         return Sequences(
-            shards,
+            self.shards(split),
             max_length=max_length,
             cls_id=tokenizer.cls_id,
             sep_id=tokenizer.sep_id,
             across=across,
         )
+
+    def stream(self, split: str = "train", *, max_length: int = 128) -> Stream:
+        """One long text, in which between two documents stands what a text ends and begins with: see `Stream`."""
+        tokenizer, shards = self.tokenizer, self.shards(split)
+        if tokenizer.form.framed:
+            return Stream(shards, max_length=max_length, end_id=tokenizer.sep_id, begin_id=tokenizer.cls_id)
+        end_id = tokenizer.eos_id if "eos" in tokenizer.specials else None
+        return Stream(shards, max_length=max_length, end_id=end_id)
 
     @property
     def report(self) -> dict[str, Any]:

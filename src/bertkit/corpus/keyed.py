@@ -95,6 +95,8 @@ class Choice(NamedTuple):
 
     epoch: int
     number: int
+    in_turn: bool = False
+    """Whether it is one of those that are cut for other objectives, which have some steps to themselves."""
 
 
 @dataclass(frozen=True)
@@ -155,3 +157,50 @@ class Order:
                 column = (column + below(columns, round_key, row)) % columns
         shuffled: Array = row * columns + column
         return shuffled
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The samples 0 to `count` - 1 for who goes on in each where it was in the one before: `lanes` stretches side by
+    side, and step after step the next sample of each.
+
+    Of two `ways`, every other lane goes backwards, from its end to its start; a number -1 - n is sample n read so. The
+    same stretch is read both ways, so there are half as many. What is left over behind the last lane is not read.
+
+    >>> Lanes(13, 2, ways=1).samples(np.arange(4)).tolist()
+    [0, 6, 1, 7]
+    >>> Lanes(13, 4, ways=2).samples(np.arange(4)).tolist()
+    [0, -6, 6, -12]
+    """
+
+    samples_there: int
+    lanes: int
+    ways: int
+    backwards: bool = False
+    """Of one way: whether it is that from the end."""
+
+    def __post_init__(self) -> None:
+        if self.lanes % self.ways:
+            raise UsageError(
+                f"a batch of {self.lanes} sequences, of which half are read from the right", "Give an even `batch`."
+            )
+        if not self.steps:
+            raise UsageError(
+                f"{self.lanes // self.ways} texts to go on in at once, and the corpus is cut into {self.samples_there}",
+                "Give a smaller `batch` or `length`, or more text.",
+            )
+
+    @property
+    def steps(self) -> int:
+        return self.samples_there * self.ways // self.lanes
+
+    @property
+    def count(self) -> int:
+        return self.steps * self.lanes
+
+    def samples(self, positions: Array) -> Array:
+        step, lane = positions // self.lanes, positions % self.lanes
+        back = lane % 2 == 1 if self.ways == 2 else np.full(len(positions), self.backwards)
+        first = lane // self.ways * self.steps
+        chosen: Array = np.where(back, -(first + self.steps - step), first + step)
+        return chosen

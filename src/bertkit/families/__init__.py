@@ -21,11 +21,15 @@ from bertkit.families.bert import (
 )
 from bertkit.families.distilbert import DISTILBERT, DistilBertConfig
 from bertkit.families.electra import ELECTRA, ElectraConfig, electra_generator
+from bertkit.families.elmo import ELMO, ElmoConfig
 from bertkit.families.family import Family, later
 from bertkit.families.gpt import GPT, GPT2, Gpt2Config, GptConfig
+from bertkit.families.lstm import LSTM, LstmConfig
 from bertkit.families.modernbert import MODERNBERT, ModernBertConfig
 from bertkit.families.names import HuggingFace
 from bertkit.families.roberta import ROBERTA, RobertaConfig
+from bertkit.families.seq2seq import SEQ2SEQ, HalfConfig, Seq2SeqConfig
+from bertkit.families.vectors import METHODS, VECTORS, VectorsConfig
 from bertkit.nn.config import Config, Heads
 from bertkit.plugins import Table, opener
 from bertkit.rooms import public
@@ -34,26 +38,38 @@ from bertkit.text.recipe import VocabularyRecipe
 
 _LATER, _later = public(
     __name__,
-    {"electra_networks": "SHARED Electra", "graph": "require_exportable", "names": "join", "usual": "without_pairs"},
+    {
+        "electra_networks": "SHARED Electra",
+        "graph": "require_exportable",
+        "names": "join",
+        "usual": "usual_for without_pairs",
+        "vectors_network": "Vectors",
+    },
 )
 """What needs torch."""
 
 __all__ = [
     "BERT",
     "FAMILIES",
+    "METHODS",
     "PRESETS",
     "AlbertConfig",
     "BertConfig",
     "Config",
     "DistilBertConfig",
     "ElectraConfig",
+    "ElmoConfig",
     "Family",
     "Gpt2Config",
     "GptConfig",
+    "HalfConfig",
     "Heads",
     "HuggingFace",
+    "LstmConfig",
     "ModernBertConfig",
     "RobertaConfig",
+    "Seq2SeqConfig",
+    "VectorsConfig",
     "bert_base",
     "bert_large",
     "bert_medium",
@@ -97,7 +113,7 @@ FAMILIES: MutableMapping[str, Family] = Table(_families, _others)
 PRESETS: MutableMapping[str, Callable[..., Any]] = Table(_presets, _others)
 """Of all families, by name: they take differences and give a config."""
 
-for _family in (BERT, ROBERTA, ALBERT, ELECTRA, GPT, GPT2, MODERNBERT, DISTILBERT):
+for _family in (BERT, ROBERTA, ALBERT, ELECTRA, GPT, GPT2, MODERNBERT, DISTILBERT, SEQ2SEQ, ELMO, LSTM, VECTORS):
     register(_family)
 
 

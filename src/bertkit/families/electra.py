@@ -120,6 +120,7 @@ ELECTRA = transformer(
     title="ELECTRA",
     config=ElectraConfig,
     build=later("bertkit.families.electra_networks:Electra"),
+    either_way=False,
     options=ElectraOptions,
     sizes={
         "electra-tiny": sized(ElectraConfig, 2, 128, embedding_size=128),

@@ -63,14 +63,25 @@ class Family:
     refused."""
     options: type[Settings] | None = None
     """More that `pretrain` may be told of it."""
+    either_way: bool = False
+    """Whether its networks, as they are pretrained, are ReadsEitherWay (nn/protocols.py)."""
     layer_decay: float = 1.0
     """How much slower each layer is fine-tuned than the one above it, as its paper has it."""
     layer_decay_of_large: float = 1.0
     """The same for models wider than base."""
+    learning_rates: tuple[float, float] | None = None
+    """Of fine-tuning, where they do not go by the width: of all weights, and of the head alone."""
     language_weight: float = 0.0
     """How much saying words goes on to count while a task is learned."""
+    task: str = ""
+    """What a network of it is for, where its folder does not say; nothing: what its parts are for."""
     files: tuple[HuggingFace, ...] = ()
     """Config keys and tensor names of transformers, both ways; if there are none, folders hold its own."""
+    published: Callable[..., Any] = nothing_to_say
+    """published(folder): the files of weights, of a folder that holds a network as its authors published it, in a way
+    that is nobody else's."""
+    from_published: Callable[..., Any] = nothing_to_say
+    """from_published(folder, place): the model folder at `place` that is made of it."""
     flops: Callable[..., float] = uncounted
     """flops(config, length, mask_rate, **options): of the matrix products in a step of training, for one token."""
     note: Callable[..., str | None] = nothing_to_say

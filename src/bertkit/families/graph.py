@@ -36,9 +36,9 @@ def require_exportable(model: Network | FineTuned) -> None:
         raise UsageError("a model that reads from left to right cannot be exported", "Use it as it is.")
     if family_of(config).graph is None:
         raise UsageError(f"{with_article(config.family)} model cannot be exported", "Use it as it is.")
-    for part in ("mix", "lstm"):
+    for part in ("mix", "lstm", "cnn"):
         if getattr(model, part, None) is not None:
-            what = {"mix": "a mix of layers", "lstm": "an LSTM"}[part]
+            what = {"mix": "a mix of layers", "lstm": "an LSTM", "cnn": "a CNN"}[part]
             raise UsageError(f"a head that reads {what} cannot be exported", "Use it as it is, or fit it without.")
     size = 4 * sum(each.numel() for each in model.parameters())
     if size > MOST_BYTES:

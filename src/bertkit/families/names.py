@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from bertkit.nn.config import Config, TransformerConfig
 
 OUR_BLOCK = "encoder.blocks.{i}"
-OTHER_HEADS = ("classifier.", "qa_outputs.", "crf.", "lstm.", "mix.")
-"""The heads of fine-tuned models, which an encoder can do without; the last three are only bertkit's."""
+OTHER_HEADS = ("classifier.", "qa_outputs.", "crf.", "lstm.", "cnn.", "above.", "context.", "mix.", "mix_above.")
+"""The heads of fine-tuned models, which an encoder can do without; the last seven are only bertkit's."""
 
 
 class Row(NamedTuple):
@@ -82,6 +82,8 @@ class HuggingFace:
     """Keys of this family that change nothing in what its encoder computes."""
     meaningless: str = r"embeddings\.position_ids"
     """A pattern of the names, inside the encoder, of tensors that hold nothing learned."""
+    nested: Mapping[str, str] = field(default_factory=dict)
+    """Keys that hold the config of a network inside this one, and the end of the name of its class."""
     whole: bool = False
     """Whether the rows are all that a network has, spelt in one way: those of a family that transformers does not know,
     whose folders are read by bertkit alone."""
@@ -126,6 +128,11 @@ class HuggingFace:
             if found:
                 break
         return None if re.fullmatch(rf"{self.base}\.({self.meaningless})", name) else name
+
+    def knows(self, name: str) -> bool:
+        """Whether some model of the family has a tensor of this name, of however many layers."""
+        numbered = re.sub(r"\.\d+\.", ".{i}.", name)
+        return any(numbered in row.theirs or name in row.theirs for row in self.rows)
 
     def to_theirs(self, ours: Mapping[str, Tensor], config: TransformerConfig) -> dict[str, Tensor]:
         """Our tensors under the table's names, those that are several there split."""

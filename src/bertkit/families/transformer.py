@@ -41,4 +41,4 @@ def flops(config: TransformerConfig, length: int, mask_rate: float) -> float:
 def transformer(**its: Any) -> Family:
     """A family whose networks are a Bert, or that keeps one."""
     usual = {"build": later("bertkit.nn.bert:as_needed"), "kept": later("bertkit.nn.bert:Bert"), "flops": flops}
-    return Family(**{**usual, "heads": HEADS, **its})
+    return Family(**{**usual, "heads": HEADS, "either_way": True, **its})

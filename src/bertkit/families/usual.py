@@ -23,6 +23,7 @@ REFUSED = {
         "`groups={value}` for {a_family} model, each of whose layers has its own weights",
         "Only ALBERT's share them: `model=albert-mini`.",
     ),
+    "from_the_right": ("{a_family} from the right", "Only AWD-LSTMs can be so: `model=awd-lstm-small`."),
     "generator_size": ("a generator for {a_family} model", "Only ELECTRA has one: `model=electra-mini`."),
 }
 """Why one family's own option is refused to another."""
@@ -35,8 +36,15 @@ def usual_for(family: Family, recipe: Recipe, asked: Asked) -> Recipe:
     for name, (problem, remedy) in REFUSED.items():
         if (value := asked.get(name)) not in (None, False) and name not in known:
             raise UsageError(problem.format(a_family=with_article(family.name), value=value), remedy)
-    made: Recipe = family.usual(family.name, recipe, asked)
-    return made
+    made: Any = family.usual(family.name, recipe, asked)
+    if made.in_turn and (made.causal or not family.either_way):
+        if asked.get("next_words_first"):
+            why = "which is asked nothing else" if made.causal else "which cannot be read so"
+            whose = f"{with_article(family.name)} model, {why}"
+            raise UsageError(f"next words first for {whose}", "Leave out `next_words_first`.")
+        made = made.without_turns()
+    usual: Recipe = made
+    return usual
 
 
 def bert(family: str, recipe: Any, asked: Asked) -> Any:
@@ -100,6 +108,8 @@ def albert(family: str, recipe: Any, asked: Asked) -> Any:
         recipe = replace(recipe, objectives=tuple(order.get(each.name, each) for each in recipe.objectives))
     if (groups := asked.get("groups")) is None:
         return recipe
+    if asked["model"] is None:
+        raise UsageError("`groups` with `start`", "A model keeps the groups it was trained with.")
     layers = PRESETS[asked["model"]]().num_hidden_layers
     if not 1 <= groups <= layers:
         raise UsageError(

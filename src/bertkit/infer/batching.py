@@ -40,11 +40,12 @@ def each_batch(
     `in_a_row`. Yields the numbers with what it returned.
     """
     lengths = [len(sequence) for sequence in sequences]
-    cores = torch.get_num_threads() if encoder.device.type == "cpu" else 1
-    plan = batches(lengths, token_budget(encoder.config, encoder.device.type), cores)
+    device = encoder.device
+    cores = torch.get_num_threads() if device.type == "cpu" else 1
+    plan = batches(lengths, token_budget(encoder.config, device.type), cores)
 
     def run(numbers: list[int]) -> Result:
-        flat = torch.tensor([token for number in numbers for token in sequences[number]], device=encoder.device)
+        flat = torch.tensor([token for number in numbers for token in sequences[number]], device=device)
         with encoder.computing():
             return compute(numbers, [lengths[number] for number in numbers], flat)
 

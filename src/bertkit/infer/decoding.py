@@ -10,48 +10,49 @@ many results as beams, and its best beam, were it to end now, would be worse tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from bertkit.corpus.keyed import key
 from bertkit.infer.sampling import Sampling
-from bertkit.nn.cache import Cache
 from bertkit.tensors import require_finite
 
 if TYPE_CHECKING:
-    from bertkit.infer.encoder import TextEncoder
     from bertkit.infer.generation import Text
+    from bertkit.infer.writer import Writer
 
 
 class Continuation:
     """Prompts read side by side, and the scores of every token as the next of each."""
 
-    def __init__(self, encoder: TextEncoder, prompts: Sequence[Sequence[int]], sampling: Sampling) -> None:
-        self._encoder = encoder
-        self._vocabulary = encoder.tokenizer.vocab_size  # rows beyond it stand for no token
-        self.read = longest = max(map(len, prompts))
+    def __init__(self, writer: Writer, prompts: Sequence[Sequence[int]], sampling: Sampling) -> None:
+        self._writer, encoder = writer, writer.encoder
+        self._vocabulary = writer.tokenizer.vocab_size  # rows beyond it stand for no token
+        self._writing = writer.begun(prompts, sampling.max_new_tokens)
+        self.read = self._writing.read
         """How many places the prompts take."""
-        self._cache = Cache([len(ids) for ids in prompts], most=longest + sampling.max_new_tokens)
-        filling = encoder.config.pad_token_id or 0
-        ids_BL = torch.tensor([[filling] * (longest - len(ids)) + list(ids) for ids in prompts], device=encoder.device)
-        last_places = torch.arange(1, len(prompts) + 1, device=encoder.device) * longest - 1
-        self._repetition = None
+        self._rules: list[Rule] = []
+        there = [writer.already(ids) for ids in prompts]
         if sampling.repetition_penalty != 1:
-            self._repetition = Repetition(prompts, self._vocabulary, sampling.repetition_penalty, encoder.device)
-        self.scores_BV = self._scores(encoder.model.reader.continued(ids_BL, self._cache, only=last_places))
+            self._rules.append(Repetition(there, self._vocabulary, sampling.repetition_penalty, encoder.device))
+        if sampling.no_repeat:
+            self._rules.append(NoRepeat(there, sampling.no_repeat))
+        self.scores_BV = self._scores()
 
     def feed(self, tokens_B: Tensor) -> None:
         """Go on with one token for each row."""
-        if self._repetition is not None:
-            self._repetition.add(tokens_B)
-        last_BLD = self._encoder.model.reader.continued(tokens_B[:, None], self._cache)
-        self.scores_BV = self._scores(last_BLD[:, 0])
+        for rule in self._rules:
+            rule.add(tokens_B)
+        self._writing.feed(tokens_B)
+        self.scores_BV = self._scores()
 
     def punished(self, scores_BV: Tensor) -> Tensor:
-        """The scores, those of tokens that are there already made worse, if that is wanted."""
-        return scores_BV if self._repetition is None else self._repetition.punish(scores_BV)
+        """The scores, those of tokens that shall not come again made worse, if that is wanted."""
+        for rule in self._rules:
+            scores_BV = rule.punish(scores_BV)
+        return scores_BV
 
     def multiply(self, rows: Sequence[int]) -> None:
         """Go on from a prompt several times: once for each time that its number is in `rows`."""
@@ -61,13 +62,24 @@ class Continuation:
 
     def reorder(self, rows: Tensor, *, since: int = 0) -> None:
         """See `Cache.reorder`. The scores stay those of the old rows until a token is fed."""
-        self._cache.reorder(rows, since=since)
-        if self._repetition is not None:
-            self._repetition.reorder(rows)
+        self._writing.reorder(rows, since=since)
+        for rule in self._rules:
+            rule.reorder(rows)
 
-    def _scores(self, last_BD: Tensor) -> Tensor:
-        scores_BV = self._encoder.model.speaker.word_scores(last_BD)[:, : self._vocabulary].float()
-        return require_finite(scores_BV, self._encoder.name, "scores")
+    def _scores(self) -> Tensor:
+        model: Any = self._writer.encoder.model
+        scores_BV = (model.speaker or model).word_scores(self._writing.told)[:, : self._vocabulary].float()
+        return require_finite(scores_BV, self._writer.encoder.name, "scores")
+
+
+class Rule(Protocol):
+    """What changes scores by what is there already."""
+
+    def punish(self, scores_BV: Tensor) -> Tensor: ...
+
+    def add(self, tokens_B: Tensor) -> None: ...
+
+    def reorder(self, rows: Tensor) -> None: ...
 
 
 class Row(NamedTuple):
@@ -81,19 +93,19 @@ class Sampler:
     """Writes several texts at once, token by token; each comes out as if it were alone."""
 
     def __init__(
-        self, encoder: TextEncoder, prompts: Sequence[Sequence[int]], rows: Sequence[Row], sampling: Sampling
+        self, writer: Writer, prompts: Sequence[Sequence[int]], rows: Sequence[Row], sampling: Sampling
     ) -> None:
         """`rows`: which samples of which of the prompts."""
         self.rows = list(rows)
         self._sampling = sampling
         self._steps = 0
-        with encoder.computing():
+        with writer.encoder.computing():
             numbers = [row.prompt for row in self.rows]
             different = list(dict.fromkeys(numbers))
-            self._continuation = Continuation(encoder, [prompts[number] for number in different], sampling)
+            self._continuation = Continuation(writer, [prompts[number] for number in different], sampling)
             if len(different) < len(numbers):
                 self._continuation.multiply([different.index(number) for number in numbers])
-        self._computing = encoder.computing
+        self._computing = writer.encoder.computing
         self._tokens: Tensor | None = None
 
     def step(self) -> list[int]:
@@ -171,6 +183,31 @@ class Repetition:
         self.seen_BV = self.seen_BV[rows]
 
 
+class NoRepeat:
+    """Forbids tokens with which some would stand in a row that did so before."""
+
+    def __init__(self, sequences: Sequence[Sequence[int]], size: int) -> None:
+        self.size = size
+        self.rows = [list(ids) for ids in sequences]
+
+    def punish(self, scores_BV: Tensor) -> Tensor:
+        scores_BV = scores_BV.clone()
+        for row, ids in enumerate(self.rows):
+            last = ids[len(ids) - self.size + 1 :] if self.size > 1 else []
+            starts = range(len(ids) - self.size + 1)
+            banned = [ids[at + self.size - 1] for at in starts if ids[at : at + self.size - 1] == last]
+            if banned:
+                scores_BV[row, [token for token in banned if token < scores_BV.shape[1]]] = -torch.inf
+        return scores_BV
+
+    def add(self, tokens_B: Tensor) -> None:
+        for ids, token in zip(self.rows, tokens_B.tolist(), strict=True):
+            ids.append(token)
+
+    def reorder(self, rows: Tensor) -> None:
+        self.rows = [list(self.rows[row]) for row in rows.tolist()]
+
+
 NEVER = -1e9
 """The log-probability of what must not be chosen; finite, so that sums with it stay numbers."""
 
@@ -212,19 +249,19 @@ class _Search:
 
 
 def beam_search(
-    encoder: TextEncoder,
+    writer: Writer,
     prompts: Sequence[Sequence[int]],
     texts: Sequence[Text],
     sampling: Sampling,
     stop: Callable[[], bool] = lambda: False,
-) -> list[list[Text]]:
-    """For each prompt the best texts, as many as `samples`; `texts` are the empty ones that follow the prompts.
-    Nothing, if `stop` says so before the end."""
+) -> list[list[Beam]]:
+    """For each prompt the best texts with their scores, as many as `samples`; `texts` are the empty ones that
+    follow the prompts. Nothing, if `stop` says so before the end."""
     count = sampling.beams
     searches = [_Search(text, sampling) for text in texts]
     running = list(searches)
-    with encoder.computing():
-        continuation = Continuation(encoder, prompts, sampling)
+    with writer.encoder.computing():
+        continuation = Continuation(writer, prompts, sampling)
         continuation.multiply([number for number in range(len(prompts)) for _ in range(count)])
         while not stop():
             log_BV = continuation.punished(continuation.scores_BV.log_softmax(-1))
@@ -240,7 +277,7 @@ def beam_search(
                 if not search.done:
                     chosen.append((search, [number * count + beam for beam in followed]))
             if not chosen:
-                return [[beam.text for beam in search.found[: sampling.samples]] for search in searches]
+                return [search.found[: sampling.samples] for search in searches]
             running = [search for search, _ in chosen]
             continuation.reorder(
                 torch.tensor([row for _, its_rows in chosen for row in its_rows], device=log_BV.device),

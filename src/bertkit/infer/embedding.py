@@ -102,14 +102,14 @@ class Sequences(NamedTuple):
 def embed_stream(encoder: TextEncoder, texts: Iterable[str], plan: Plan) -> Iterator[Vectors]:
     """Vectors for any number of texts, a chunk at a time, in their order."""
     chunks = _chunks(texts)
-    with ThreadPoolExecutor(1) as tokenizing:
-        first = next(chunks, None)
-        pending = None if first is None else tokenizing.submit(sequences_of, encoder, *first, plan)
-        while pending is not None:
-            sequences = pending.result()
+    first = next(chunks, None)
+    sequences = None if first is None else sequences_of(encoder, *first, plan)
+    with ThreadPoolExecutor(1) as tokenizing:  # without a thread until there is something for it
+        while sequences is not None:
             following = next(chunks, None)
             pending = None if following is None else tokenizing.submit(sequences_of, encoder, *following, plan)
             yield Vectors(vectors_of(encoder, sequences, plan), sequences.long_texts)
+            sequences = None if pending is None else pending.result()
 
 
 def token_vectors(encoder: TextEncoder, flat_ids: Tensor, lengths: Sequence[int], layers: LayerChoice) -> Tensor:

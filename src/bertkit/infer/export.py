@@ -23,7 +23,8 @@ from bertkit.infer.runtime import FILES, WEIGHTS, OnnxRuntime, require_onnxrunti
 from bertkit.nn.fine_tuned import FineTuned
 from bertkit.nn.inputs import Inputs, lay_out
 from bertkit.nn.network import Network
-from bertkit.tables.texts import TextExample
+from bertkit.tables.values import TextExample
+from bertkit.tasks import is_task, task_called
 from bertkit.tasks.texts import encode_texts
 from bertkit.text.tokenizer import Tokenizer
 
@@ -89,7 +90,7 @@ def export(
         (written / file).write_bytes(graph)
         facts = {**(folder.manifest or _facts(folder))}
         facts["exported"] = {**facts.get("exported", {}), file: check._asdict()}
-        write_hashes(written, facts, MANIFEST)
+        write_hashes(written, facts, MANIFEST, seal=True)
     return Exported(file, len(graph), check)
 
 
@@ -171,6 +172,8 @@ def _model_of(folder: ModelFolder) -> Network | FineTuned:
     from bertkit.hub.weights import load_model
     from bertkit.infer.predictor import PRETRAINED
 
+    if is_task(folder.task) and folder.is_for_a_task and task_called(folder.task).writes:
+        raise UsageError(f"{folder.path} writes texts word by word, which a graph does not", "Use it as it is.")
     if folder.task in PRETRAINED:
         return load_model(folder).model
     return load_fine_tuned(folder).model

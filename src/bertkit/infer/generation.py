@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
@@ -15,12 +16,14 @@ from bertkit.infer.decoding import Row, Sampler, beam_search
 from bertkit.infer.encoder import TextEncoder
 from bertkit.infer.predictor import Predictor
 from bertkit.infer.sampling import Sampling
+from bertkit.infer.writer import Writer
 from bertkit.nn.few_rows import lay_out_for_few_rows
-from bertkit.nn.protocols import SaysWords
+from bertkit.nn.protocols import SaysWords, WritesFrom
 from bertkit.text.tokenizer import Tokenizer
 
-TEXTS_AT_ONCE = 32
-"""So many are written side by side: reading the weights for one is most of the work, and is then done for all."""
+TEXTS_AT_ONCE, ROWS_AT_ONCE = 32, 128
+"""So many are written side by side: reading the weights for one is most of the work, and is then done for all. Of a
+search, so many beams."""
 
 
 class Written(NamedTuple):
@@ -31,6 +34,10 @@ class Written(NamedTuple):
     many as the model can read."""
     ids: list[int]
     """Its tokens. They may have more than the text: the one that ended it, or half of a character."""
+    score: float | None = None
+    """Of beams: its log-probability, divided by its length to the power of `length_penalty`."""
+    loss: tuple[float, int] | None = None
+    """Of what would have been right, where that is known: the sum over its tokens, and how many they are."""
 
 
 class Piece(NamedTuple):
@@ -55,44 +62,68 @@ class Generator(Predictor):
     """
 
     def __init__(self, encoder: TextEncoder) -> None:
-        require_writer(encoder)
+        self.writer = writer_of(encoder)
         if encoder.device.type == "cpu" and encoder.precision == "float32":
             lay_out_for_few_rows(encoder.model)
         super().__init__("generate", encoder)
 
     def stream(self, prompts: str | Sequence[str], **settings: Any) -> Iterator[Piece]:
         """Pieces of text as they come; the texts of several prompts, or several samples of one, come side by side."""
-        return generate(self.encoder, [prompts] if isinstance(prompts, str) else prompts, Sampling(**settings))
+        return generate(self.writer, [prompts] if isinstance(prompts, str) else prompts, Sampling(**settings))
 
     def __call__(self, prompts: str | list[str], /, **settings: Any) -> Any:
-        written = write(self.encoder, [prompts] if isinstance(prompts, str) else prompts, Sampling(**settings))
+        written = write(self.writer, [prompts] if isinstance(prompts, str) else prompts, Sampling(**settings))
         return written[0] if isinstance(prompts, str) else written
 
 
-def write(encoder: TextEncoder, prompts: Sequence[str], sampling: Sampling) -> list[list[Written]]:
+def write(who: Writer | TextEncoder, prompts: Sequence[str], sampling: Sampling) -> list[list[Written]]:
     """For each prompt the texts that follow it, as many as `samples`."""
+    writer = writer_of(who)
     texts: list[list[Written]] = [[] for _ in prompts]
-    whole = {(piece.prompt, piece.sample): piece.whole for piece in generate(encoder, prompts, sampling) if piece.whole}
+    whole = {(piece.prompt, piece.sample): piece.whole for piece in generate(writer, prompts, sampling) if piece.whole}
     for prompt, sample in sorted(whole):
         texts[prompt].append(whole[prompt, sample])
     return texts
 
 
 def generate(
-    encoder: TextEncoder, prompts: Sequence[str], sampling: Sampling, stop: Callable[[], bool] = lambda: False
+    who: Writer | TextEncoder, prompts: Sequence[str], sampling: Sampling, stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Piece]:
     """Pieces of the texts that follow the prompts, as they come. A prompt that cannot be read is refused before
     anything is computed; where the model will be full before `max_new_tokens`, a warning says so. `stop` is asked
     before every token whether to end here, with whatever there is."""
-    require_writer(encoder)
-    encoded = prompt_ids(encoder, prompts)
-    if message := short_of_room(encoder, encoded, sampling):
+    writer = writer_of(who)
+    encoded = writer.read(prompts)
+    if writer.goes_on and (message := short_of_room(writer, encoded, sampling)):
         warnings.warn(message, stacklevel=2)
-    follow = _searched if sampling.beams > 1 else _sampled
-    return follow(encoder, encoded, sampling, stop)
+    return written_after(writer, encoded, sampling, stop)
+
+
+def written_after(
+    writer: Writer, encoded: Sequence[Sequence[int]], sampling: Sampling, stop: Callable[[], bool] = lambda: False
+) -> Iterator[Piece]:
+    """The same for prompts that are tokens."""
+    return (_searched if sampling.beams > 1 else _sampled)(writer, encoded, sampling, stop)
+
+
+def writer_of(encoder: Writer | TextEncoder) -> Writer:
+    """That of a language model; a model for a task brings its own."""
+    if isinstance(encoder, Writer):
+        return encoder
+    require_writer(encoder)
+    return Writer(
+        encoder=encoder,
+        tokenizer=encoder.tokenizer,
+        end=end_of_text(encoder.tokenizer),
+        read=lambda prompts: prompt_ids(encoder, prompts),
+        room=lambda prompt: encoder.max_length - len(prompt),
+        goes_on=True,
+    )
 
 
 def require_writer(encoder: TextEncoder) -> None:
+    if WritesFrom in encoder.model.abilities:
+        raise UsageError(f"{encoder.name} writes one text from another, and goes on with none", "Use predict for that.")
     if not encoder.config.causal:
         raise UsageError(
             f"{encoder.name} reads in both directions; it cannot write on",
@@ -129,9 +160,10 @@ def prompt_ids(encoder: TextEncoder, prompts: Sequence[str]) -> list[list[int]]:
     return found
 
 
-def short_of_room(encoder: TextEncoder, encoded: Sequence[Sequence[int]], sampling: Sampling) -> str | None:
+def short_of_room(writer: Writer, encoded: Sequence[Sequence[int]], sampling: Sampling) -> str | None:
     """What to say before writing, if the model will be full too early."""
-    rooms = [encoder.max_length - len(ids) for ids in encoded]
+    encoder = writer.encoder
+    rooms = [writer.room(ids) for ids in encoded]
     least, wanted = min(rooms, default=sampling.max_new_tokens), sampling.max_new_tokens
     if least >= wanted:
         return None
@@ -140,12 +172,12 @@ def short_of_room(encoder: TextEncoder, encoded: Sequence[Sequence[int]], sampli
 
 
 def _sampled(
-    encoder: TextEncoder, encoded: Sequence[Sequence[int]], sampling: Sampling, stop: Callable[[], bool]
+    writer: Writer, encoded: Sequence[Sequence[int]], sampling: Sampling, stop: Callable[[], bool]
 ) -> Iterator[Piece]:
     every = (Row(prompt, sample) for prompt in range(len(encoded)) for sample in range(sampling.samples))
     while rows := list(islice(every, TEXTS_AT_ONCE)):
-        sampler = Sampler(encoder, encoded, rows, sampling)
-        texts = {row: _nothing_yet(encoder, encoded[row.prompt], sampling) for row in rows}
+        sampler = Sampler(writer, encoded, rows, sampling)
+        texts = {row: _nothing_yet(writer, encoded[row.prompt], sampling) for row in rows}
         while sampler.rows:
             if stop():
                 return
@@ -162,33 +194,42 @@ def _sampled(
 
 
 def _searched(
-    encoder: TextEncoder, encoded: Sequence[Sequence[int]], sampling: Sampling, stop: Callable[[], bool]
+    writer: Writer, encoded: Sequence[Sequence[int]], sampling: Sampling, stop: Callable[[], bool]
 ) -> Iterator[Piece]:
     """What the beams come to is known when they are all at their end, so there is one piece for each text."""
-    at_once = max(1, TEXTS_AT_ONCE // sampling.beams)
+    at_once = max(1, ROWS_AT_ONCE // sampling.beams)
     for first in range(0, len(encoded), at_once):
         prompts = encoded[first : first + at_once]
-        texts = [_nothing_yet(encoder, ids, sampling) for ids in prompts]
-        for number, best in enumerate(beam_search(encoder, prompts, texts, sampling, stop), first):
-            for sample, text in enumerate(best):
-                yield Piece(number, sample, text.text, _whole(text))
+        texts = [_nothing_yet(writer, ids, sampling) for ids in prompts]
+        unseen = [text.unseen() for text in texts]
+        for number, best in enumerate(beam_search(writer, prompts, unseen, sampling, stop)):
+            for sample, (score, found) in enumerate(best):
+                text = found.seen(texts[number])
+                yield Piece(first + number, sample, text.text, _whole(text, score))
 
 
-def _nothing_yet(encoder: TextEncoder, prompt: Sequence[int], sampling: Sampling) -> Text:
+def _nothing_yet(writer: Writer, prompt: Sequence[int], sampling: Sampling) -> Text:
     return Text(
-        encoder.tokenizer,
-        prompt,
-        end=end_of_text(encoder.tokenizer),
+        writer.tokenizer,
+        prompt if writer.goes_on else (),
+        end=writer.end,
         stop=sampling.stop,
         most=sampling.max_new_tokens,
-        full=encoder.max_length - len(prompt),
+        full=writer.room(prompt),
     )
 
 
-def _whole(text: Text) -> Written | None:
-    return None if text.ended is None else Written(text.text, text.ended, text.ids)
+def _whole(text: Text, score: float | None = None) -> Written | None:
+    return (
+        None
+        if text.ended is None
+        else Written(text.text, text.ended, text.ids, None if score is None else round(score, DIGITS))
+    )
 
 
+DIGITS = 4
+"""Of a score; further ones are a matter of what else is computed with it."""
+_HAN_SIDE = re.compile(r"[\u3000-\u303f\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]")
 BROKEN = "\ufffd"
 """What bytes that are no character are decoded to: the beginning of one, until the rest of it comes."""
 
@@ -212,30 +253,55 @@ class Text:
         self._most, self._full = most, full
         # The prompt decides whether the first word begins with a space.
         seen = [] if tokenizer.decode(prompt).endswith(BROKEN) else list(prompt)
-        self._stream = DecodeStream(ids=seen, skip_special_tokens=True)
+        self._stream: DecodeStream | None = DecodeStream(ids=seen, skip_special_tokens=True)
         self._held = ""
 
     def copy(self) -> Self:
         twin = copy(self)
-        twin.ids, twin._stream = list(self.ids), copy(self._stream)
+        twin.ids = list(self.ids)
+        if self._stream is not None:
+            twin._stream = copy(self._stream)
         return twin
+
+    def unseen(self) -> Self:
+        """The same of tokens alone, where nobody looks at the text on the way: of beams most are given up."""
+        twin = self.copy()
+        if not self._stop:
+            twin._stream = None
+        return twin
+
+    def seen(self, nothing: Self) -> Self:
+        """With its text, from the one that it began as."""
+        if self._stream is not None:
+            return self
+        text = nothing.copy()
+        for token in self.ids:
+            text.add(token)
+        return text
 
     def add(self, token: int) -> str:
         """What can be shown of it now, beyond what was."""
         self.ids.append(token)
         text, self._held = self._held, ""
-        if token == self._end:
+        last, full = token == self._end, len(self.ids) >= min(self._most, self._full)
+        if self._stream is not None and not last:
+            text += self._joined(self._stream.step(self._backend, token) or "")
+        at, held = self._stopped_at(text), self._beginning_of_a_stop(text)
+        if at is not None and (last or full or len(text) - held >= at):  # none that begins before it may still come
+            self.ended, text = "stop", text[:at]
+        elif last:
             self.ended = "end"
-        else:
-            text += self._stream.step(self._backend, token) or ""
-            if (at := self._stopped_at(text)) is not None:
-                self.ended, text = "stop", text[:at]
-            elif len(self.ids) >= min(self._most, self._full):
-                self.ended = "length" if self._most <= self._full else "full"
-            elif held := self._beginning_of_a_stop(text):
-                text, self._held = text[:-held], text[-held:]
+        elif full:
+            self.ended = "length" if self._most <= self._full else "full"
+        elif held:
+            text, self._held = text[:-held], text[-held:]
         self.text += text
         return text
+
+    def _joined(self, new: str) -> str:
+        """WordPiece puts a space before every word; between Chinese characters there is none."""
+        before = (self.text + self._held)[-1:]
+        return new[1:] if new[:1] == " " and _HAN_SIDE.match(new[1:2]) and _HAN_SIDE.match(before) else new
 
     def _stopped_at(self, text: str) -> int | None:
         places = [at for stop in self._stop if (at := text.find(stop)) >= 0]

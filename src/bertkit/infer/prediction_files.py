@@ -1,17 +1,20 @@
 """Answers for a file of any size, written as they come; what was killed goes on where it was.
 
-They go to OUT.part, a line of JSON for each example in the order of the input, and OUT appears when all are there.
-Beside it lies OUT.part.json: which model and which input it is of, how many examples are answered, and the sha256 of
-their lines; it is written anew after each stretch. Since order is kept, that is all that has to be known to go on.
-Where the input or the model turns out to be wrong, nothing is kept: mended, it is another.
+They go to OUT.part, a line of JSON for each example in the order of the input, or a row of CSV with what the input
+had; OUT appears when all are there. Beside it lies OUT.part.json: which model and which input it is of, how many
+examples are answered, and the sha256 of what is written, anew after each stretch. Since order is kept, that is all that
+has to be known to go on. Where the input or the model turns out to be wrong, nothing is kept: mended, it is another.
 """
 
 from __future__ import annotations
 
+import csv
+import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
+from io import StringIO
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -27,11 +30,32 @@ from bertkit.files import (
     write_sealed,
 )
 from bertkit.infer.scoring import EXAMPLES_AT_ONCE
+from bertkit.tables.columns import id_column
 
 ANEW = "Begin anew with `overwrite=True`, or give another `out`."
-STATE = "written"
-CUT = b'"cut": true'
-"""In a line of an example that was not read whole, and in no other: within a text quotes have a backslash."""
+STATE, PIECE = "written", 2**20
+SOME_HAVE = ("cut", "question_cut")
+"""Of an answer: what only that to an input which was not read whole has."""
+
+
+def as_csv(row: Mapping[str, Any], answer: Mapping[str, Any], *, header: bool) -> bytes:
+    """What was asked and what was answered. A column that is there already is not written over; lists are JSON."""
+    flat = {name: its for name, its in answer.items() if name not in SOME_HAVE} | {"cut": answer.get("cut", False)}
+    chances = flat.pop("probabilities", None)
+    if chances is not None:
+        said = isinstance(chances, dict) and chances.get(answer.get("label", ""))
+        flat |= {"probability": said} if said else {"probabilities": chances}
+    if id_column(list(row)) is not None:
+        flat.pop("id", None)
+    flat = {f"predicted_{name}" if name in row else name: its for name, its in flat.items()}
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    values = {**row, **flat}
+    if header:
+        writer.writerow(values)
+    whole = (json.dumps(its, ensure_ascii=False) if isinstance(its, list | dict) else its for its in values.values())
+    writer.writerow(whole)
+    return text.getvalue().encode("utf-8", "surrogatepass")
 
 
 class PredictionFile:
@@ -70,14 +94,15 @@ class PredictionFile:
             note.unlink()
             sync_folder(out.resolve().parent)
 
-    def write(self, answers: Iterable[dict[str, Any]]) -> Iterator[int]:
-        """Write them all; says after each stretch how many it was. The last is noted with the whole, so that what was
-        interrupted goes on with those that are computed together."""
+    def write(self, answers: Iterable[tuple[Mapping[str, Any], dict[str, Any]]]) -> Iterator[int]:
+        """Write them all, each with its row; says after each stretch how many it was. The last is noted with the
+        whole, so that what was interrupted goes on with those that are computed together."""
         count = 0
-        for count, answer in enumerate(answers, 1):
-            line = json_line(answer)
+        for count, (row, answer) in enumerate(answers, 1):
+            first = self._state.done == 0
+            line = as_csv(row, answer, header=first) if is_csv(self.out) else json_line(answer)
             self._file.write(line)
-            self._state.add(line)
+            self._state.add(line, cut="cut" in answer)
             if count % EXAMPLES_AT_ONCE == 0:
                 self._to_disk()
                 yield EXAMPLES_AT_ONCE
@@ -92,20 +117,21 @@ class PredictionFile:
 
 
 class _Begun:
-    """How many examples are answered, how many of them were not read whole, and what their lines are, to the byte."""
+    """How many examples are answered, how many of them were not read whole, and what is written, to the byte."""
 
     def __init__(self) -> None:
         self.done = self.cut = self.bytes = 0
         self._hash = sha256()
 
-    def add(self, line: bytes) -> None:
-        self.done += 1
-        self.cut += CUT in line
+    def add(self, line: bytes, *, answers: int = 1, cut: int = 0) -> None:
+        self.done += answers
+        self.cut += cut
         self.bytes += len(line)
         self._hash.update(line)
 
     def facts(self) -> dict[str, Any]:
-        return {STATE: {"answers": self.done, "bytes": self.bytes, "sha256": self._hash.hexdigest()}}
+        its = {"answers": self.done, "cut": self.cut, "bytes": self.bytes, "sha256": self._hash.hexdigest()}
+        return {STATE: its}
 
 
 def refuse(out: Path, *, overwrite: bool, source: str = "-") -> None:
@@ -113,6 +139,10 @@ def refuse(out: Path, *, overwrite: bool, source: str = "-") -> None:
     for written in (out, part_of(out), part_of(out, ".json")):
         refuse_input(written, source)
     refuse_to_replace(out, overwrite=overwrite)
+
+
+def is_csv(out: Path) -> bool:
+    return out.suffix.lower() == ".csv"
 
 
 def part_of(out: Path, suffix: str = "") -> Path:
@@ -133,9 +163,10 @@ def _begun(part: Path, note: Path, identity: dict[str, Any], *, overwrite: bool)
             return begun
         raise InputError(f"{part} is of another model or another input", ANEW)
     with part.open("rb") as file:
-        while begun.done < state["answers"] and (line := file.readline()):
-            begun.add(line)
-    if begun.facts()[STATE] == state:
+        while begun.bytes < state["bytes"] and (piece := file.read(min(PIECE, state["bytes"] - begun.bytes))):
+            begun.add(piece, answers=0)
+    begun.add(b"", answers=state["answers"], cut=state.get("cut", 0))
+    if begun.facts()[STATE] == {"cut": 0, **state}:
         return begun
     if overwrite:
         return _Begun()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from bertkit import device as devices
 from bertkit.errors import UsageError
 from bertkit.hub.fetch import find_folder
 from bertkit.hub.folder import ModelFolder
-from bertkit.infer.encoder import TextEncoder, load_encoder, machine_for
+from bertkit.infer.encoder import TextEncoder, lay_out, load_encoder, machine_for
 
 PRETRAINED = ("fill-mask", "embed", "generate")
 
@@ -56,39 +56,28 @@ def load(
     device: str = "auto",
     precision: str = "float32",
     threads: int | None = None,
-    ignore_config_keys: Collection[str] = (),
-    long: str | None = None,
-    no_answer: bool | None = None,
-    threshold: float | None = None,
-    first_ending: int | None = None,
     runtime: str = "torch",
+    **said: Any,
 ) -> Predictor:
     """A predictor for the folder's task; the first options, and `runtime`, are those of `load_encoder`.
 
-    `long` (classify, regress) is what to do with a text longer than the model: head-tail, windows, head or error.
-    `no_answer` (qa) is whether there may be no answer in a passage, and `threshold` by how much the score of that must
-    be higher than the best answer's to be said. `first_ending` (choice) is the number of the first ending, 0 or 1.
-    Unless given, they are as in training; a folder of transformers does not tell them, and has head-tail, False, 0 and
-    0.
+    What else is `said` is for a fine-tuned model. `long` (classify, regress, generate) is what to do with a text longer
+    than the model: head-tail, windows, head or error. `no_answer` (qa) is whether there may be no answer in a passage,
+    and `threshold` by how much the score of that must be higher than the best answer's to be said. `first_ending`
+    (choice) is the number of the first ending, 0 or 1. `most`, `beams`, `length_penalty`, `no_repeat` and `best`
+    (generate) are how a text is written: tokens at most, beginnings that are followed at once, a power of the length,
+    so many tokens that never stand in a row twice, how many texts are told. Unless said, they are as in training; a
+    folder of transformers does not tell them, and has head-tail, False, 0 and 0, and 64 tokens, the likeliest always.
 
     A pretrained model fills masks, a bare encoder gives vectors, a language model writes on (`Generator`), a fine-tuned
     model does what it was trained for.
     """
-    folder = ModelFolder(find_folder(folder_or_name), ignore_config_keys=ignore_config_keys)
-    if folder.task in PRETRAINED and not folder.gives_sentence_cosines:
-        if any(said is not None for said in (long, no_answer, threshold, first_ending)):
-            raise UsageError(
-                f"long, no_answer, threshold or first_ending with {folder.path}, which is not fine-tuned",
-                "Leave them out.",
-            )
-        encoder = load_encoder(
-            folder_or_name,
-            device=device,
-            precision=precision,
-            threads=threads,
-            ignore_config_keys=ignore_config_keys,
-            runtime=runtime,
-        )
+    folder = ModelFolder(find_folder(folder_or_name))
+    if folder.task in PRETRAINED and not folder.is_for_a_task:
+        if there := [name for name, value in said.items() if value is not None]:
+            raise UsageError(f"{', '.join(there)} with {folder.path}, which is not fine-tuned", "Leave that out.")
+        how: dict[str, Any] = {"device": device, "precision": precision, "threads": threads, "runtime": runtime}
+        encoder = load_encoder(folder_or_name, **how)
         if folder.task == "generate":
             from bertkit.infer.generation import Generator
 
@@ -98,6 +87,7 @@ def load(
     torch_device = devices.apply(machine)
 
     from bertkit.hub.fine_tuned import load_fine_tuned
+    from bertkit.infer.mean_of_words import MeanScorer
     from bertkit.infer.runtime import open_runtime
     from bertkit.infer.scoring import Scorer
     from bertkit.tasks.task import told
@@ -105,8 +95,14 @@ def load(
     tokenizer = folder.tokenizer()
     model, task = load_fine_tuned(folder)
     name = folder.path.resolve().name
-    task = told(task, long=long, no_answer=no_answer, threshold=threshold, first_ending=first_ending)
+    task = told(task, **said)
     scorer = Scorer(model.to(torch_device), task, tokenizer, precision=machine.precision, name=name)
+    scorer = MeanScorer.instead_of(scorer)
     scorer.encoder.runtime = open_runtime(runtime, folder)
     scorer.encoder.pool_as(folder.sentence_settings)
+    lay_out(scorer.encoder)
+    if task.writes:
+        from bertkit.infer.written import TextWriter
+
+        return TextWriter(scorer)
     return TaskPredictor(scorer)

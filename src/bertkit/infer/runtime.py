@@ -54,11 +54,11 @@ def require_onnxruntime() -> None:
 class OnnxRuntime:
     """A graph, ready to compute batches; each batch on one core, several batches at a time."""
 
-    def __init__(self, graph: Path | bytes) -> None:
+    def __init__(self, graph: Path | bytes, *, threads: int = 1) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
+        options.intra_op_num_threads = threads
         options.enable_mem_pattern = False  # which is for batches that all have one shape
         options.log_severity_level = 3
         options.add_session_config_entry("session.set_denormal_as_zero", "1")

@@ -30,6 +30,8 @@ class Sampling:
     """Of beams: a text's log-probability is divided by its length to this power, so more than 0 is for longer ones."""
     repetition_penalty: float = 1.0
     """Above 1, a token that is in the prompt or was written already becomes less likely."""
+    no_repeat: int = 0
+    """More than 0: so many tokens never stand in a row twice."""
     stop: tuple[str, ...] = ()
     """Texts that end what is written; they are not part of it."""
     seed: int = 0
@@ -40,6 +42,7 @@ class Sampling:
         self._require_whole_number("max_new_tokens", 1, 1_000_000)
         self._require_whole_number("beams", 1, MOST_BEAMS)
         self._require_whole_number("samples", 1, 10_000)
+        self._require_whole_number("no_repeat", 0, 1000)
         self._require_whole_number("seed", 0, 2**64 - 1)
         self._require_number("temperature", 0.0, 100.0)
         self._require_number("length_penalty", -10.0, 10.0)

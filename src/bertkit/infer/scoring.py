@@ -66,8 +66,11 @@ class Scorer:
         """For any number of examples, in their order, in constant memory. They are taken in portions: the first answer
         comes when the first portion is full, or all that there is."""
         for some in portions(examples):
-            yield from self.answer_encoded(some, self.task.encode(some, self.tokenizer))
+            yield from self.answer_portion(some)
             give_memory_back()
+
+    def answer_portion(self, examples: Sequence[Any]) -> Iterator[Answered]:
+        return self.answer_encoded(examples, self.task.encode(examples, self.tokenizer))
 
     def answer_encoded(self, examples: Sequence[Any], features: Sequence[Unit]) -> Iterator[Answered]:
         """The same for examples that have been encoded before."""
@@ -92,7 +95,11 @@ class Scorer:
         return inputs.means(runtime(inputs)) if runtime.gives_vectors else runtime(inputs)
 
     def scores(self, features: Sequence[Features]) -> list[Tensor]:
-        """For each sequence a row of scores, or one for each of its tokens."""
+        """For each sequence a row of scores, or one for each of its tokens; of a model that writes, its texts."""
+        if self.model.shape.writes:
+            from bertkit.infer.written import written_by
+
+            return written_by(self, features)  # type: ignore[return-value]
         whole = self.model.shape.reads != "tokens"
         found: list[Tensor] = [torch.empty(0)] * len(features)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -11,7 +12,7 @@ from bertkit.nn.config import TransformerConfig
 from bertkit.nn.encoder import Encoder
 from bertkit.nn.heads import MaskedWordHead, NextSentenceHead, Pooler, ReplacedTokenHead, WordHead
 from bertkit.nn.network import Network
-from bertkit.nn.protocols import ComparesTexts, SaysWords, TellsReplaced
+from bertkit.nn.protocols import ComparesTexts, ReadsEitherWay, SaysWords, TellsReplaced
 
 PARTS = ("pooler", "mlm", "nsp", "rtd")
 
@@ -50,22 +51,7 @@ class Bert(Network):
         self.initialise()
 
     def initialise(self) -> None:
-        """As published: weights normal with the config's standard deviation, biases 0, norms the identity, the
-        padding token's embedding 0; of some families, what layers add is the less at first the more there are."""
-        deviation = self.config.initializer_range
-        for name, module in self.named_modules():
-            if isinstance(module, nn.Linear):
-                adds = self.config.shrinks and name.endswith((".output", ".narrow"))
-                std = deviation / math.sqrt(2 * self.config.num_hidden_layers) if adds else deviation
-                nn.init.normal_(module.weight, std=std)
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
-            elif isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=deviation)
-                if module.padding_idx is not None:
-                    nn.init.zeros_(module.weight[module.padding_idx])
-            elif isinstance(module, WordHead) and module.decoder is not None:
-                nn.init.normal_(module.decoder, std=deviation)
+        initialise(self, self.config)
 
     @property
     def reader(self) -> Encoder:
@@ -77,7 +63,7 @@ class Bert(Network):
 
     @property
     def abilities(self) -> frozenset[type]:
-        there = {SaysWords: self.mlm, ComparesTexts: self.nsp, TellsReplaced: self.rtd}
+        there = {ReadsEitherWay: self.encoder, SaysWords: self.mlm, ComparesTexts: self.nsp, TellsReplaced: self.rtd}
         return frozenset(ability for ability, part in there.items() if part is not None)
 
     def bare(self, config: TransformerConfig) -> Bert:
@@ -89,6 +75,9 @@ class Bert(Network):
         for part in PARTS:
             if part not in parts:
                 setattr(self, part, None)
+        if add and "mlm" in parts and self.mlm is None:
+            self.mlm = (MaskedWordHead if self.config.word_layer else WordHead)(self.config)
+            initialise(self.mlm, self.config)
         if add and "pooler" in parts and self.pooler is None:
             self.pooler = Pooler(self.config)
             nn.init.normal_(self.pooler.dense.weight, std=self.config.initializer_range)
@@ -141,6 +130,25 @@ class Bert(Network):
             raise ValueError("this BERT has no replaced-token head")
         scores: Tensor = self.rtd(x)
         return scores
+
+
+def initialise(network: nn.Module, config: Any) -> None:
+    """As published: weights normal with the config's standard deviation, biases 0, norms the identity, the padding
+    token's embedding 0; of some families, what layers add is the less at first the more there are."""
+    deviation = config.initializer_range
+    for name, module in network.named_modules():
+        if isinstance(module, nn.Linear):
+            adds = config.shrinks and name.endswith((".output", ".narrow"))
+            std = deviation / math.sqrt(2 * config.num_hidden_layers) if adds else deviation
+            nn.init.normal_(module.weight, std=std)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=deviation)
+            if module.padding_idx is not None:
+                nn.init.zeros_(module.weight[module.padding_idx])
+        elif isinstance(module, WordHead) and module.decoder is not None:
+            nn.init.normal_(module.decoder, std=deviation)
 
 
 def as_needed(config: TransformerConfig, *, needs: Collection[type] = (SaysWords,), tied: bool = True) -> Bert:

@@ -23,8 +23,10 @@ class Cache:
     encoder.continued(next_2_x_1, cache)            # one token more for each
     """
 
-    def __init__(self, lengths: Sequence[int], *, most: int = 2**31) -> None:
-        """`most`: how many places there will ever be, if that is known; no memory is taken for more."""
+    def __init__(self, lengths: Sequence[int], *, most: int = 2**31, both_ways: bool = False) -> None:
+        """`most`: how many places there will ever be, if that is known; no memory is taken for more. `both_ways`:
+        the tokens that are read first see each other whole, and only those that follow are read from left to right."""
+        self.both_ways = both_ways
         self.length = 0
         """How many places are filled."""
         self.most = most
@@ -55,6 +57,8 @@ class Cache:
             self._hidden = torch.nn.functional.pad(self._hidden, (0, more))
         hidden = None if self._hidden is None else self._hidden[..., : self.length]
         if new == 1:
+            return hidden, False
+        if self.both_ways and new == self.length:
             return hidden, False
         if hidden is None and new == self.length:
             return None, True

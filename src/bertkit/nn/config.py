@@ -27,7 +27,8 @@ class Heads:
     """How a task's head is put on a network of a family."""
 
     sequence: str = "first"
-    """What a head for a text as a whole reads: `first` or `last`, one token's vector, or `mean`, that of all."""
+    """What a head for a text as a whole reads: `first` or `last`, one token's vector, or `mean`, that of all; or
+    `last, highest, mean`, these three beside each other."""
     pooled: frozenset[str] = frozenset()
     """What heads read (text, last, tokens) that come after a pooler: a layer that is the network's own."""
     drops_first: bool = False
@@ -60,6 +61,8 @@ class Config:
     """Normalise what enters a layer's two parts instead of what leaves them."""
     type_vocab_size = 0
     """How many segments are known; 0: none."""
+    backwards = False
+    """Whether it reads texts from their end, and what it reads last is their beginning."""
     causal = False
     """Each token sees only itself and those to its left."""
 
@@ -98,6 +101,11 @@ class Config:
 
     def to_json(self) -> dict[str, Any]:
         return {"family": self.family, **asdict(self)}
+
+    @property
+    def kin(self) -> str:
+        """The family whose tokenizer it reads with."""
+        return self.family
 
     @property
     def embedding_width(self) -> int:
@@ -174,6 +182,10 @@ class TransformerConfig(Config):
     """Positions that are turned into the queries and keys (rotary) instead of learned: a larger number for slower
     turns. Layers in which each token looks at all have one, the others another; 0: positions are learned."""
     local_rope_theta = 0.0
+    waves = False
+    """Whether positions are sines and cosines that are never learned."""
+    scales_words = False
+    """Whether the vectors of words are multiplied by the root of their width before positions are added."""
     gated = False
     """Whether the feed-forward has a second matrix whose product decides how much of the first's goes on."""
     widens = False

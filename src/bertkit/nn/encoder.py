@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -52,10 +52,13 @@ def block_of(config: TransformerConfig, number: int) -> PostNormBlock:
 
 
 class Encoder(nn.Module):
-    def __init__(self, config: TransformerConfig) -> None:
+    def __init__(
+        self, config: TransformerConfig, block: Callable[[TransformerConfig, int], nn.Module] = block_of
+    ) -> None:
+        """`block` makes the layer of a number."""
         super().__init__()
         self.embeddings = Embeddings(config)
-        self.blocks = nn.ModuleList(block_of(config, number) for number in range(config.blocks))
+        self.blocks = nn.ModuleList(block(config, number) for number in range(config.blocks))
         self.width, self.depth = config.hidden_size, config.num_hidden_layers
         self.longest: int | None = config.max_length
         self.norm = layer_norm(config) if config.pre_norm else nn.Identity()
@@ -74,19 +77,22 @@ class Encoder(nn.Module):
         hidden_states: bool = False,
         attentions: bool = False,
         only: Tensor | None = None,
+        causal: bool = False,
     ) -> EncoderOutput:
         """Encode B x L token ids.
 
         `attention_mask` is nonzero where a token may be looked at: B x L to hide padding, or B x L x L to say
-        for each token which ones it may see. All of it 1 is the same as none, and slower. `only`: see `packed`.
+        for each token which ones it may see. All of it 1 is the same as none, and slower. `causal`: no token sees what
+        is to its right, whatever the model is used to. `only`: see `packed`.
         """
         if position_ids is not None and self.embeddings.position is None:
             raise ValueError("positions are turned into this model's attention, and count on from 0")
         x_BLD = self.embeddings(input_ids, segment_ids, position_ids)
+        causal = causal or self.causal
         if attention_mask is None:
-            return self._through_blocks(x_BLD, Padded(None, self.causal), hidden_states, attentions, only)
+            return self._through_blocks(x_BLD, Padded(None, causal), hidden_states, attentions, only)
         mask = additive_mask(attention_mask, x_BLD.dtype)
-        if self.causal:
+        if causal:
             mask = torch.minimum(mask, mask.new_full(2 * mask.shape[-1:], torch.finfo(mask.dtype).min).triu(1))
         return self._through_blocks(x_BLD, Padded(mask), hidden_states, attentions, only)
 
@@ -98,6 +104,7 @@ class Encoder(nn.Module):
         *,
         hidden_states: bool = False,
         only: Tensor | None = None,
+        causal: bool = False,
     ) -> EncoderOutput:
         """Encode T token ids: sequences one after another, no padding, so that no work is done for nothing.
 
@@ -106,22 +113,31 @@ class Encoder(nn.Module):
         """
         counts = [torch.arange(length, device=input_ids.device).repeat(count) for count, length in runs]
         x_TD = self.embeddings(input_ids, segment_ids, torch.cat(counts))
-        layout = pack(runs, causal=self.causal, device=x_TD.device)
+        layout = pack(runs, causal=causal or self.causal, device=x_TD.device)
         return self._through_blocks(x_TD, layout, hidden_states, False, only)
 
-    def continued(self, input_ids: Tensor, cache: Cache, *, only: Tensor | None = None) -> Tensor:
+    def laid_out(
+        self, ids_T: Tensor, positions_T: Tensor, layout: Any, segments_T: Tensor | None, only: Tensor | None
+    ) -> Tensor:
+        """The same for those who say themselves who sees whom."""
+        x_TD = self.embeddings(ids_T, segments_T, positions_T)
+        return self._through_blocks(x_TD, layout, False, False, only).last
+
+    def continued(
+        self, input_ids: Tensor, cache: Cache, *, only: Tensor | None = None, segments: Tensor | None = None
+    ) -> Tensor:
         """Encode B x L token ids that follow those in `cache`, and keep them there too. `only`: see `packed`."""
-        if not self.causal:
+        if not (self.causal or cache.both_ways):
             raise ValueError("a model that reads in both directions cannot go on with what it has read")
         positions = cache.begin(input_ids.shape[1], self.depth, input_ids.device)
-        x_BLD = self.embeddings(input_ids, None, positions)
+        x_BLD = self.embeddings(input_ids, segments, positions)
         return self._through_blocks(x_BLD, cache, False, False, only).last
 
     def read(self, inputs: Inputs, only: Tensor | None = None) -> Tensor:
         """What it says of each token, or of those at some places, as one long list of vectors."""
         if inputs.runs is not None:
-            return self.packed(inputs.ids, inputs.runs, inputs.segments, only=only).last
-        x: Tensor = self(inputs.ids, inputs.seen, inputs.segments, only=only).last
+            return self.packed(inputs.ids, inputs.runs, inputs.segments, only=only, causal=inputs.causal).last
+        x: Tensor = self(inputs.ids, inputs.seen, inputs.segments, only=only, causal=inputs.causal).last
         return x if only is not None else x.flatten(0, 1)
 
     def layers(self, inputs: Inputs) -> tuple[Tensor, ...]:

@@ -7,7 +7,7 @@ whoever reads that output need not know how the batch is laid out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from typing import Any, Self
 
@@ -32,6 +32,10 @@ class Inputs:
     """The places of the first tokens, the [CLS]."""
     tokens: int
     """Without padding."""
+    causal: bool = field(default=False, kw_only=True)
+    """Whether each token is to see only those to its left, though the reader could see more."""
+    given: tuple[int, ...] | None = field(default=None, kw_only=True)
+    """Where something is to be written: how many of each sequence's tokens are read before it."""
 
     @property
     def sequences(self) -> int:
@@ -69,6 +73,17 @@ class Inputs:
         parts = torch.split(x_TD, [count * length for count, length in self.runs])
         grouped = zip(parts, self.runs, strict=True)
         return torch.cat([part.view(count, length, -1).mean(1) for part, (count, length) in grouped])
+
+    def maxima(self, x_TD: Tensor) -> Tensor:
+        """The highest of each number over each sequence's tokens."""
+        if self.runs is None:
+            x_BLD = x_TD.view(*self.ids.shape, -1)
+            if self.seen is not None:
+                x_BLD = x_BLD.masked_fill(self.seen[:, :, None] == 0, -torch.inf)
+            return x_BLD.amax(1)
+        parts = torch.split(x_TD, [count * length for count, length in self.runs])
+        grouped = zip(parts, self.runs, strict=True)
+        return torch.cat([part.view(count, length, -1).amax(1) for part, (count, length) in grouped])
 
 
 def in_a_row(ids: Tensor, lengths: Sequence[int]) -> Inputs:

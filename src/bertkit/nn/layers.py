@@ -79,7 +79,9 @@ class Embeddings(nn.Module):
         padding = config.pad_token_id if config.padding_row else None
         self.word = nn.Embedding(config.vocab_size, width, padding_idx=padding)
         self.segment = nn.Embedding(config.type_vocab_size, width) if config.type_vocab_size else None
-        self.position = None if config.rotary else nn.Embedding(config.max_position_embeddings, width)
+        learned = None if config.rotary or config.waves else nn.Embedding(config.max_position_embeddings, width)
+        self.position: Any = Waves(config.max_position_embeddings, width) if config.waves else learned
+        self.scale = math.sqrt(width) if config.scales_words else 1.0
         self.first_position = config.first_position
         self.norm = layer_norm(config, width) if config.norms_embeddings else nn.Identity()
         self.dropout = Dropout(config.hidden_dropout_prob)
@@ -89,17 +91,16 @@ class Embeddings(nn.Module):
     def begin_with_waves(self, deviation: float) -> None:
         """Let positions begin as sines and cosines (Vaswani et al., 2017) of this standard deviation instead of noise:
         "the word before" is then one rotation for all of them, not something to be learned for each. They learn on."""
-        if self.position is None:
+        if not isinstance(self.position, nn.Embedding):
             raise ValueError("there are no positions to learn")
-        count, width = self.position.weight.shape
-        rates = torch.exp(-math.log(10_000) * torch.arange((width + 1) // 2) / ((width + 1) // 2))
-        angles = torch.arange(count)[:, None] * rates
-        waves = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
+        waves = waves_of(*self.position.weight.shape)
         self.position.weight.copy_(waves * (deviation / waves.std()))
 
     def forward(self, input_ids: Tensor, segment_ids: Tensor | None, position_ids: Tensor | None) -> Tensor:
         """Positions are counted from 0, whatever the family counts from."""
         x = self.word(input_ids)
+        if self.scale != 1:
+            x = x * self.scale
         # Without ids there is one segment, and positions count on: rows taken directly cost no look-up.
         if self.segment is not None:
             x = x + (self.segment.weight[0] if segment_ids is None else self.segment(segment_ids))
@@ -111,6 +112,31 @@ class Embeddings(nn.Module):
                 x = x + self.position(position_ids + first if first else position_ids)
         normed: Tensor = self.widen(self.dropout(self.norm(x)))
         return normed
+
+
+def waves_of(count: int, width: int) -> Tensor:
+    """Positions as sines and cosines (Vaswani et al., 2017): count x width."""
+    rates = torch.exp(-math.log(10_000) * torch.arange((width + 1) // 2) / ((width + 1) // 2))
+    angles = torch.arange(count)[:, None] * rates
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
+
+
+class Waves(nn.Module):
+    """Positions that are never learned, and so kept in no file."""
+
+    def __init__(self, count: int, width: int) -> None:
+        super().__init__()
+        self.shape, self._waves = (count, width), torch.empty(0)
+
+    @property
+    def weight(self) -> Tensor:
+        if not len(self._waves):
+            with torch.device("cpu"), torch.inference_mode(False):
+                self._waves = waves_of(*self.shape)
+        return self._waves
+
+    def forward(self, places: Tensor) -> Tensor:
+        return F.embedding(places, self.weight.to(places.device))
 
 
 class SelfAttention(nn.Module):

@@ -11,11 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+if TYPE_CHECKING:
+    from bertkit.text.tokenizer import Tokenizer
+
 
 class Network(nn.Module):
     config: Any
     rows_by_token: tuple[str, ...] = ()
     """The parameters with a row for each token, if it can be fitted to other tokens."""
+    spells = False
+    """Whether it reads its tokens by their characters, and must `meet` the tokenizer first."""
     parts_go = False
     """Whether `keep` takes away all that is not for reading."""
 
@@ -66,6 +71,9 @@ class Network(nn.Module):
 
     def keep(self, parts: Collection[str], *, add: bool = False) -> None:
         """Do without all parts above the reader but these; `add` those that are not there yet."""
+
+    def meet(self, tokenizer: Tokenizer) -> None:
+        """Learn how tokens are spelt, if that is what it reads."""
 
     def begin_with_waves(self, deviation: float) -> None:
         """Positions that are learned, where there are some, begin as sines and cosines and not as noise."""

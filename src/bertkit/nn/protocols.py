@@ -7,8 +7,8 @@ so that it is refused in the first second where an objective or a command needs 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 from torch import Tensor, nn
 
@@ -46,6 +46,13 @@ class Reader(Protocol):
         """The table with a row for each token, if there is one."""
 
 
+class ReadsEitherWay(Protocol):
+    """A network whose reader also reads with each token seeing only those to its left (`Inputs.causal`)."""
+
+    @property
+    def reader(self) -> Reader: ...
+
+
 class SaysWords(Protocol):
     """Which word is hidden here, or comes next?"""
 
@@ -57,6 +64,20 @@ class SaysWords(Protocol):
 
     def word_scores(self, x: Tensor) -> Tensor:
         """... x V for what the reader says of some places."""
+
+
+class WritesFrom(Protocol):
+    """A network of two readers: what it writes, it writes from a text that was read."""
+
+    def written(self, inputs: Inputs) -> Tensor:
+        """M x D: at each token that is written, in their order, what is said of the one that follows."""
+
+    def remembered(self, sources: Sequence[Sequence[int]], *, most: int) -> Any:
+        """What was read of each text, for `most` tokens to be written from it."""
+
+    def word_parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor | None]: ...
+
+    def word_scores(self, x: Tensor) -> Tensor: ...
 
 
 class ComparesTexts(Protocol):

@@ -15,7 +15,7 @@ from torch import Tensor
 from bertkit.errors import ModelFolderError, UsageError, with_article
 from bertkit.nn.network import Network
 from bertkit.text.extend import Origins, trace
-from bertkit.text.tokenizer import Tokenizer
+from bertkit.text.tokenizer import Tokenizer, ordinary_ids
 
 _PLACEHOLDER = re.compile(r"\[unused\d+\]")
 
@@ -43,7 +43,7 @@ def fit_vocabulary(model: Network, old: Tokenizer, new: Tokenizer) -> Fitted:
     origins = trace(old, new)
     pad_id = new.pad_id if "pad" in new.specials else None
     fitted = model.bare(replace(model.config, vocab_size=new.vocab_size, pad_token_id=pad_id))
-    ordinary = [number for number in old.ordinary_ids if not _PLACEHOLDER.fullmatch(old.token(number))]
+    ordinary = [number for number in ordinary_ids(old) if not _PLACEHOLDER.fullmatch(old.token(number))]
     tensors = {
         name: _rows(tensor, origins, ordinary, new.vocab_size) if name in _rows_by_token(model) else tensor.clone()
         for name, tensor in model.state_dict().items()

@@ -5,9 +5,11 @@ from bertkit.rooms import public
 __all__, __getattr__ = public(
     __name__,
     {
+        "bilm": "word_term",
         "data": "PretrainingData make_batch",
         "masking": "Masked Masking Vocabulary mask shares_of",
-        "objective": "FIRST Asked Batch Chosen Cut Objective Part Together objective_called objectives_known register",
+        "objective": "FIRST Asked Batch Chosen Cut Memory Objective Part Together objective_called objectives_known "
+        "register",
         "pairs": "NextSentence SentenceOrder answered",
         "rtd": "WEIGHT ReplacedTokens",
         "terms": "Term accuracy_of averages loss_of perplexity",

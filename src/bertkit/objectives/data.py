@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bertkit.corpus.cuts import Pairs, Sequences, Stream
+from bertkit.corpus.cuts import Pairs, Sequences, Stream, read_backwards
 from bertkit.corpus.folder import CorpusFolder
-from bertkit.corpus.keyed import Choice, key
+from bertkit.corpus.keyed import Choice, Lanes, Order, key
 from bertkit.corpus.samples import Sample
 from bertkit.nn.inputs import lay_out
-from bertkit.objectives.objective import Asked, Batch, Cut, Together
+from bertkit.objectives.objective import Asked, Batch, Cut, Memory, Together
 
 EPOCHS_OPEN = 2
 """A step at the end of an epoch takes its last samples and the first of the next."""
@@ -47,19 +47,31 @@ class PretrainingData:
         with self.corpus.unchanged():
             return len(self._open(self.objectives.epoch_of_draw(epoch), length))
 
+    def order(self, epoch: int, length: int, batch: int) -> Order | Lanes:
+        """In which samples come: drawn, or where somebody reads on in batches of so many, in lanes."""
+        samples, ways = self.size(epoch, length), self.cut.ways
+        if not ways:
+            return Order(samples, self.seed, epoch)
+        return Lanes(samples, batch, len(ways), backwards=ways == (1,))
+
     def sample(self, choice: Choice, length: int) -> tuple[Sample, list[Asked]]:
-        """A sample, and what each objective asks of it."""
+        """A sample, and what each objective asks of it. That with the number -1 - n is sample n from its end."""
         epoch = self.objectives.epoch_of_draw(choice.epoch)
-        sample = self._open(epoch, length)[choice.number]
+        sample = self._open(epoch, length)[max(choice.number, -1 - choice.number)]
+        if choice.number < 0:
+            sample = read_backwards(sample)
         return sample, self.objectives.ask(sample, key("mask", self.seed, epoch, choice.number))
 
-    def batch(self, choices: Sequence[Choice], length: int) -> Batch:
+    def batch(self, choices: Sequence[Choice], length: int, memory: Memory | None = None) -> Batch:
         with self.corpus.unchanged():
             samples = [self.sample(choice, length) for choice in choices]
-        return make_batch(self.objectives, samples, packed=self.packed, pad_id=self.pad_id)
+        batch = make_batch(self.objectives, samples, packed=self.packed, pad_id=self.pad_id)
+        return batch if memory is None else replace(batch, memory=memory)
 
     def _samples(self, epoch: int, length: int) -> Pairs | Sequences | Stream:
         cut = self.cut
+        if cut.of == "stream":
+            return self.corpus.stream(self.split, max_length=length)
         if cut.of == "sequences":
             return self.corpus.sequences(self.split, max_length=length, across=cut.across)
         return self.corpus.pairs(
@@ -89,10 +101,13 @@ def make_batch(
         found["answers"] = [each.answers for each in its]
         if chances := [each.chances for each in its if each.chances is not None]:
             found["chances"] = chances
+        if stands := [each.stands for each in its if each.stands is not None]:
+            found["stands"] = stands
         asked[objective.name] = {name: torch.from_numpy(np.concatenate(arrays)) for name, arrays in found.items()}
     places = np.concatenate([its["places"].numpy() for its in asked.values()])
     distinct = len(asked) == 1 or len(np.unique(places)) == len(places)
-    batch = Batch(**vars(laid), asked=asked, counts={}, distinct=distinct)
+    how = {**vars(laid), "causal": objectives.causal}
+    batch = Batch(**how, asked=asked, counts={}, distinct=distinct, by=objectives)
     counts: dict[str, int] = {}
     for objective in objectives.objectives:
         counts |= objective.counts(batch.part(objective.name))

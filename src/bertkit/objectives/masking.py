@@ -106,7 +106,9 @@ class Vocabulary(NamedTuple):
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Self:
-        return cls(tokenizer.mask_id, np.array(tokenizer.ordinary_ids))
+        from bertkit.text.tokenizer import ordinary_ids
+
+        return cls(tokenizer.mask_id, np.array(ordinary_ids(tokenizer)))
 
 
 class Masked(NamedTuple):

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -28,6 +28,7 @@ import numpy as np
 from bertkit.corpus.shards import Array
 from bertkit.errors import UsageError, nearest, shortened
 from bertkit.nn.inputs import Inputs
+from bertkit.nn.protocols import ReadsEitherWay
 from bertkit.objectives.terms import Term, loss_of
 from bertkit.plugins import Table, opener
 
@@ -47,13 +48,17 @@ FIRST = np.array([0])
 class Cut:
     """Which samples are cut out of a corpus."""
 
-    of: Literal["sequences", "pairs"] = "sequences"
+    of: Literal["sequences", "pairs", "stream"] = "sequences"
+    """`stream`: stretches of one long text, each of which begins where the one before ends."""
     negatives: Literal["document", "swap"] = "document"
     """Of pairs: what half of the second texts are; from elsewhere, or the first, which has changed places with it."""
     across: bool = False
     """Of sequences: whether they go on into the next document."""
     short_share: float = 0.1
     """Of pairs: how many are shorter than they could be, so that the model knows such too."""
+    ways: tuple[int, ...] = ()
+    """Of a stream: who reads on remembers what stood before, from the left (0), from the right (1), or both. Then a
+    batch is so many lanes through the text, and not drawn."""
 
 
 class Asked(NamedTuple):
@@ -67,6 +72,28 @@ class Asked(NamedTuple):
     """What is right there."""
     chances: Array | None = None
     """A number between 0 and 1 for each place, for an objective that leaves something to chance."""
+    stands: Array | None = None
+    """Shard, start and stop in the corpus, 1 x 3, for an objective that goes on from one sample to the next."""
+
+
+class Memory:
+    """What who reads on remembers at the end of each stretch of text, to go on with in the next one: by the place in
+    the corpus where the one ends and the other begins, and the way it is read."""
+
+    def __init__(self) -> None:
+        self.states: dict[tuple[int, ...], Tensor] = {}
+
+    def before(self, stands: Sequence[Sequence[int]], way: int, nothing: Tensor) -> Tensor:
+        """A row for each stretch; `nothing` where the text before was not read."""
+        import torch
+
+        rows = [self.states.pop((way, shard, start), nothing) for shard, start, _ in stands]
+        return torch.stack(rows).to(nothing.device)
+
+    def keep(self, stands: Sequence[Sequence[int]], way: int, state_BS: Tensor) -> None:
+        for (shard, _, stop), row in zip(stands, state_BS.detach(), strict=True):
+            if row.isfinite().all():
+                self.states[way, shard, stop] = row.clone()
 
 
 @dataclass(frozen=True)
@@ -76,6 +103,8 @@ class Part(Inputs):
     places: Tensor
     answers: Tensor
     chances: Tensor | None = None
+    stands: Tensor | None = None
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True)
@@ -88,10 +117,14 @@ class Batch(Inputs):
     """How many examples each term of the loss has, known before the model is asked."""
     distinct: bool
     """Whether no place is asked for twice."""
+    by: Together = field(compare=False, kw_only=True)
+    """Who asks."""
+    memory: Memory | None = None
+    """What was read before; None: nothing is."""
 
     def part(self, name: str) -> Part:
         inputs: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(Inputs)}
-        return Part(**{**inputs, **self.asked[name]})
+        return Part(**{**inputs, **self.asked[name]}, memory=self.memory)
 
     def to(self, device: torch.device) -> Self:
         if device.type == "cpu":
@@ -203,10 +236,12 @@ def classes_of(chosen: Sequence[Chosen]) -> list[type[Objective]]:
     return found
 
 
-def require_able(chosen: Sequence[Chosen], network: Network, model: str) -> None:
-    """Refuse a network that cannot answer."""
+def require_able(chosen: Sequence[Chosen], network: Network, model: str, *, in_turn: bool = False) -> None:
+    """Refuse a network that cannot answer. What is asked `in_turn` with something else may have it read another way
+    than it does for that."""
     for each in classes_of(chosen):
-        blind = each.causal and not network.reader.causal
+        either = in_turn and ReadsEitherWay in network.abilities
+        blind = each.causal and not (network.reader.causal or either)
         if blind or not network.abilities.issuperset(each.needs):
             lacks = "sees both sides of each word" if blind else "has nothing to answer with"
             raise UsageError(f"{each.title} for {model}, which {lacks}", "Choose another model, or another objective.")
@@ -234,6 +269,10 @@ class Together:
         return next((each.cut for each in self.objectives if each.cut is not None), Cut())
 
     @property
+    def causal(self) -> bool:
+        return any(each.causal for each in self.objectives)
+
+    @property
     def first(self) -> Objective:
         """The one whose loss is looked at."""
         return self.objectives[0]
@@ -258,8 +297,14 @@ class Together:
         return {name: value for each in self.objectives for name, value in each.figures(means).items()}
 
     def loss(self, means: Mapping[str, float]) -> float:
-        """The one that is looked at: of the first term of the first objective."""
-        return means[loss_of(next(iter(self.first.asks)))]
+        """The one that is looked at: of the first term of the first objective. Where others had all the turns, theirs
+        are all there is."""
+        return means.get(loss_of(next(iter(self.first.asks))), means["loss"])
+
+    def told(self, means: Mapping[str, float]) -> str:
+        """The same as people watch it."""
+        asked = loss_of(next(iter(self.first.asks))) in means
+        return self.first.told(means) if asked else f"loss {means['loss']:.3f}"
 
     def score(self, means: Mapping[str, float]) -> float | None:
         """By which the best checkpoint is known, lower is better; None if nothing says it."""
@@ -299,7 +344,9 @@ def _read(network: Any, batch: Batch, parts: Sequence[Part]) -> Sequence[Tensor]
     return torch.split(network.reader.read(batch, places)[at], sizes)
 
 
-_HOMES = {"mlm": "words", "clm": "words", "nsp": "pairs", "sop": "pairs", "rtd": "rtd"}
+_HOMES = {"mlm": "words", "clm": "words", "nsp": "pairs", "sop": "pairs", "rtd": "rtd"} | dict.fromkeys(
+    ("bilm", "lm", "lm-right"), "bilm"
+)
 """Where those lie that come with the package: opened when they are asked for, with torch."""
 _registered: dict[str, type[Objective]] = {}
 

@@ -21,9 +21,10 @@ PLACES_AT_ONCE = 768
 """Fewer would make the matrix products slow, more would only take memory: with 30,522 words, 94 MB."""
 
 
-def masked_word_term(speaker: SaysWords, hidden_MD: Tensor, labels_M: Tensor) -> Term:
-    """The cross entropy of the words at M hidden places, given what the encoder says of them."""
-    return _masked_words(speaker, hidden_MD, labels_M, None)[0]
+def masked_word_term(speaker: SaysWords, hidden_MD: Tensor, labels_M: Tensor, *, smoothing: float = 0.0) -> Term:
+    """The cross entropy of the words at M hidden places, given what the encoder says of them. `smoothing`: so much of
+    what is right is shared out to all words alike (Szegedy et al., 2015)."""
+    return _masked_words(speaker, hidden_MD, labels_M, None, smoothing)[0]
 
 
 def masked_words_with_guesses(
@@ -37,18 +38,18 @@ def masked_words_with_guesses(
 
 
 def _masked_words(
-    speaker: SaysWords, hidden_MD: Tensor, labels_M: Tensor, draws_M: Tensor | None
+    speaker: SaysWords, hidden_MD: Tensor, labels_M: Tensor, draws_M: Tensor | None, smoothing: float = 0.0
 ) -> tuple[Term, Tensor | None]:
     x_MD, matrix_VD, bias_V = speaker.word_parts(hidden_MD)
     if torch.is_autocast_enabled(
         x_MD.device.type
     ):  # reduced precision: the library's kernels choose what runs in which
         scores_MV = F.linear(x_MD, matrix_VD, bias_V).float()
-        total = F.cross_entropy(scores_MV, labels_M, reduction="sum")
+        total = F.cross_entropy(scores_MV, labels_M, reduction="sum", label_smoothing=smoothing)
         term = Term(total, len(labels_M), (scores_MV.detach().argmax(1) == labels_M).sum())
         return term, None if draws_M is None else sampled(scores_MV.detach().softmax(1).t().contiguous(), draws_M)
     total, right, guesses_M = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
-        x_MD, matrix_VD, bias_V, labels_M, draws_M, torch.is_grad_enabled()
+        x_MD, matrix_VD, bias_V, labels_M, draws_M, torch.is_grad_enabled(), smoothing
     )
     return Term(total, len(labels_M), right), None if draws_M is None else guesses_M
 
@@ -94,6 +95,7 @@ class _CrossEntropy(torch.autograd.Function):
         labels_M: Tensor,
         draws_M: Tensor | None,
         backward_too: bool,
+        smoothing: float,
     ) -> tuple[Tensor, Tensor, Tensor]:
         total, right = x_MD.new_zeros(()), labels_M.new_zeros(())
         guesses = torch.empty_like(labels_M)
@@ -108,14 +110,17 @@ class _CrossEntropy(torch.autograd.Function):
             highest = scores.amax(0, keepdim=True)
             wanted = scores.gather(0, labels)
             right += (wanted == highest).sum()
+            shared = scores.mean(0, keepdim=True) if smoothing else wanted
             powers = scores.sub_(highest).exp_()
             sums = powers.sum(0, keepdim=True)
             if draws_M is not None:
                 part = slice(start, start + PLACES_AT_ONCE)
                 guesses[part] = sampled(powers, draws_M[part])
-            total += (sums.log() + highest - wanted).sum()
+            total += (sums.log() + highest - torch.lerp(wanted, shared, smoothing)).sum()
             if backward_too:
-                d_scores = powers.div_(sums).scatter_add_(0, labels, torch.full_like(wanted, -1.0))
+                d_scores = powers.div_(sums).scatter_add_(0, labels, torch.full_like(wanted, smoothing - 1.0))
+                if smoothing:
+                    d_scores.sub_(smoothing / len(d_scores))
                 torch.mm(d_scores.t(), matrix_VD, out=d_x[start : start + PLACES_AT_ONCE])
                 d_matrix.addmm_(d_scores, x, beta=1 if start else 0)  # 0: what was there does not count
                 if d_bias is not None:
@@ -130,4 +135,4 @@ class _CrossEntropy(torch.autograd.Function):
         d_x, d_matrix, d_bias = ctx.saved_tensors
         scale = gradients[0]
         d_bias = None if d_bias is None else d_bias.mul_(scale)
-        return d_x.mul_(scale), d_matrix.mul_(scale), d_bias, None, None, None
+        return d_x.mul_(scale), d_matrix.mul_(scale), d_bias, None, None, None, None

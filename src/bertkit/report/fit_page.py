@@ -43,12 +43,14 @@ def fit_page(facts: FitFacts, picture: bytes | None = None) -> bytes:
     about = element("span", f"{facts.task} · {readable(facts.main_metric)} {score:.4f}", class_="quiet")
     sections = [
         element("header", element("h1", facts.name), about),
+        card("What it is from", table_of(dict(facts.origin))) if facts.origin else Markup(),
         element("dl", *tiles, class_="figures"),
         element("p", facts.caution, class_="quiet") if facts.caution else Markup(),
         card("What to try next", *(element("p", line) for line in facts.advice)),
-        card("What it must beat", _compared(facts)),
+        card("What it must beat", _compared(facts), *(element("p", line) for line in facts.doubts)),
         card("Epochs", _epochs(facts.epochs, facts.kept_epoch)),
         card("Where it errs", _confusion(facts), _picture(facts, picture), _numbered(facts), _most_confused(facts)),
+        card("Class by class", _by_class(facts)),
         card("The worst mistakes", *_mistakes(facts.mistakes)),
         card("Worth knowing", *(element("p", line) for line in facts.notes)),
         card("Settings", table_of(dict(facts.settings))),
@@ -111,6 +113,20 @@ def _confusion(facts: FitFacts) -> Markup:
     head = element("tr", element("th", "right ↓  said →"), *(element("th", name) for name in classes))
     table = element("table", element("thead", head), element("tbody", *rows), class_="confusion")
     return element("div", table, class_="wide")
+
+
+def _by_class(facts: FitFacts) -> Markup:
+    """Of each class how many there are, how often it is found, and how often it is right to say it."""
+    if facts.confusion is None:
+        return Markup()
+    classes, matrix = facts.confusion
+    rows = []
+    for number, name in enumerate(classes):
+        there, said, hits = int(matrix[number].sum()), int(matrix[:, number].sum()), int(matrix[number, number])
+        found, right = (f"{hits / count:.4f}" if count else "" for count in (there, said))
+        f1 = f"{2 * hits / (there + said):.4f}" if there + said else ""
+        rows.append([element("bdi", name), f"{there:,}", f"{said:,}", found, right, f1])
+    return table_under(["class", "there", "said", "recall", "precision", "F1"], rows)
 
 
 def _picture(facts: FitFacts, picture: bytes | None) -> Markup:

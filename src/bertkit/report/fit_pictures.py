@@ -42,7 +42,7 @@ def draw_confusion(classes: Sequence[str], matrix: npt.NDArray[np.int64]) -> byt
             for row, column in np.ndindex(*matrix.shape):
                 colour = "white" if shares[row, column] > 0.5 else COLOURS["ink"]
                 axes.text(column, row, f"{matrix[row, column]:,}", ha="center", va="center", color=colour)
-        return _png(figure)
+        return png(figure)
 
 
 def _width(name: str) -> int:
@@ -61,10 +61,10 @@ def draw_numbers(right: Sequence[float], said: Sequence[float]) -> bytes:
         axes.scatter(right, said, s=16, color=COLOURS["blue"], alpha=faint, linewidths=0)
         axes.set_xlabel("right")
         axes.set_ylabel("said")
-        return _png(figure)
+        return png(figure)
 
 
-def _png(figure: Figure) -> bytes:
+def png(figure: Figure) -> bytes:
     """The same bytes for the same picture."""
     picture = io.BytesIO()
     figure.savefig(picture, format="png", metadata={"Software": None})

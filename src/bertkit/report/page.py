@@ -19,7 +19,7 @@ from bertkit.files import AGAIN, atomic_file, read_json
 from bertkit.objectives.terms import accuracy_of
 from bertkit.report.curves import draw_curves, short_count, svg_panels
 from bertkit.report.elements import Markup, card, element, table_of, tile, whole_page
-from bertkit.report.history import Floats, History
+from bertkit.report.history import BEYOND, Floats, History
 from bertkit.train.journal import duration
 
 STEPS_SHOWN, SENTENCES_SHOWN, EVENTS_SHOWN = 5, 12, 60
@@ -89,6 +89,7 @@ def _figures(history: History) -> Markup:
         ("tokens seen", _last(steps["tokens"]), short_count, ""),
         ("training time", history.seconds or None, duration, ""),
         ("validation loss", _last(loss), "{:.3f}".format, _best(history) or history.about),
+        ("to the break", history.break_seconds, duration, f"{BEYOND:g} nats below word frequency"),
         ("perplexity", _last(validations["perplexity"]), "{:.4g}".format, ""),
         *(
             (f"{title} right", _last(validations[accuracy_of(term)]), "{:.1%}".format, "")

@@ -102,7 +102,7 @@ def cells_of(facts: Mapping[str, Any]) -> list[list[str]]:
 def _of_pretraining(row: Mapping[str, Any], other_lengths: Sequence[int]) -> list[str]:
     if "problem" in row:
         return ["failed", *[NOT_THERE] * 5]
-    if row["random"]:
+    if row["random"] or "pretraining" not in row:
         return [NOT_THERE] * 6
     its = row["pretraining"]
     bits, length_mark = bits_per_byte(row), " ³" if length_of_held_out(row) in other_lengths else ""
@@ -173,7 +173,7 @@ def _about_scores(facts: Mapping[str, Any]) -> list[str]:
         return []
     first = facts["contestants"][0]
     if facts["seeds"] == 1:
-        said = ["One seed: no spread is known, so a difference may be chance. Give --seeds 3 or more."]
+        said = ["One seed: no spread is known, so a difference may be chance: three or more tell."]
     else:
         whole = (
             f"Scores are means over {facts['seeds']} seeds ± their standard deviation, after the last epoch."

@@ -22,6 +22,7 @@ _tasks: dict[str, type[Task[Any]] | str] = {
     "qa": "Qa",
     "choice": "MultipleChoice",
     "embed": "Embed",
+    "generate": "Generate",
 }
 """By their names; those of the package by the class in the file of that name, loaded on first use."""
 
@@ -59,9 +60,13 @@ def all_tasks_but(names: Collection[str] = ()) -> list[type[Task[Any]]]:
 _shown, __getattr__ = public(
     __name__,
     {
-        "choice": "ChoiceExample MultipleChoice",
+        "choice": "MultipleChoice",
         "classify": "Classify",
         "embed": "Embed SCALE",
+        "examples": "Answer ChoiceExample PairExample QaExample TagExample",
+        "schemes": "Entity entities from_entities odd_tag recognise to_iob2 unbegun",
+        "generate": "Generate PairToWrite",
+        "text_scores": "corpus_scores",
         "texts": "LONG encode_texts fitted",
         "parts": "examples_in named",
         "qa": "Qa",
@@ -70,7 +75,7 @@ _shown, __getattr__ = public(
         "regress": "Regress",
         "scores": "classification_scores multi_label_scores regression_scores row_cosines search search_scores"
         " similarity_scores span_scores word_scores",
-        "tag": "Tag TagExample",
+        "tag": "Tag",
         "data": "Begun Encoded Features Given Head Measure Part TaskBatch Ties Unit",
         "findings": "Answers Findings Mistake measured only_one worst",
         "task": "Task batch_of facts_of finished task_from told",

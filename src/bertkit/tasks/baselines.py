@@ -14,10 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bertkit.tables.conll import TagExample
-from bertkit.tables.squad import QaExample
-from bertkit.tables.text_pairs import PairExample
-from bertkit.tables.texts import TextExample
+from bertkit.tables.values import TextExample
+from bertkit.tasks.examples import PairExample, QaExample, TagExample
 from bertkit.tasks.findings import Answers, Said
 from bertkit.text.chinese import has_han
 from bertkit.text.sentences import split_sentences
@@ -155,6 +153,22 @@ def _sentences_alike(train: Sequence[QaExample], dev: Sequence[QaExample]) -> An
         {"answer": sentences_of[example.context][_nearest(vectors_of[example.context], questions[row : row + 1])]}
         for row, example in enumerate(dev)
     ]
+
+
+def of_texts(train: Sequence[Any], dev: Sequence[Any]) -> Said:
+    """Of texts that are written from others: those themselves, their beginnings, and what was written from the most
+    similar one."""
+    yield "the text itself", [{"text": example.text} for example in dev]
+    firsts = [(split_sentences(example.text) or [example.text])[0] for example in dev]
+    if any(first != example.text for first, example in zip(firsts, dev, strict=True)):
+        yield "its first sentence", [{"text": first} for first in firsts]
+    known = some(train)
+    texts = [example.text for example in known]
+    if has_words(texts):
+        bag = bag_of(texts, pairs_of_words=False)
+        seen, unseen = bag.transform(texts), bag.transform([example.text for example in dev])
+        nearest = [int((unseen[row] @ seen.T).toarray().argmax()) for row in range(len(dev))]
+        yield "the most similar example's", [{"text": known[number].targets[0]} for number in nearest]
 
 
 def of_endings(train: Sequence[Question], dev: Sequence[Question], first: int) -> Said:

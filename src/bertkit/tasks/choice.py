@@ -6,10 +6,13 @@ counts alike, and so do its answers.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from statistics import fmean
+from string import ascii_uppercase
 from typing import Any, ClassVar
 
 import torch
@@ -17,15 +20,70 @@ from torch import Tensor
 
 from bertkit.errors import InputError, shortened
 from bertkit.objectives.terms import Term
-from bertkit.tables.choices import ChoiceExample, read_choices
-from bertkit.tables.texts import TextExample
+from bertkit.tables.bad_rows import BadRows
+from bertkit.tables.reading import Reading
+from bertkit.tables.values import TextExample, label_of, text_of
 from bertkit.tasks.baselines import of_endings
 from bertkit.tasks.data import Begun, Encoded, Features, Given, Head, Measure, Part, Rows, TaskBatch, Ties, Unit
+from bertkit.tasks.examples import ChoiceExample
 from bertkit.tasks.findings import Answers, Findings, Mistake, measured, only_one, worst
 from bertkit.tasks.options import ChoiceOptions
 from bertkit.tasks.task import Task, told
 from bertkit.tasks.texts import encode_texts
 from bertkit.text.tokenizer import Tokenizer
+
+PREMISES = ("startphrase", "premise", "sent1", "context", "prompt", "question", "sentence", "text")
+PASSAGES = ("article", "passage", "context", "dialogue", "dialog", "story", "paragraph")
+QUESTIONS = ("question", "query")
+LISTS = ("choices", "options", "candidates", "choice")
+ANSWERS = ("answer", "gold", "correct", "right", "answer_idx")
+NUMBER, LETTER, TEXT = "number", "letter", "text"
+_ENDING = re.compile(r"(ending|choice|option|answer|candidate)[-_ ]?(\d+|[a-e])", re.IGNORECASE)
+
+
+def numbered_endings(names: Sequence[str]) -> list[str]:
+    """In the order of their numbers or letters, where all are called alike; else as they stand.
+
+    >>> numbered_endings(["ending10", "ending2", "label", "ending1"])
+    ['ending1', 'ending2', 'ending10']
+    """
+    matches = {name: match for name in names if (match := _ENDING.fullmatch(name))}
+    if len(matches) < 2 or len({(match[1].lower(), match[2].isdecimal()) for match in matches.values()}) > 1:
+        return list(matches) if len(matches) > 1 else []
+    return sorted(matches, key=lambda name: matches[name][2].lower().zfill(20))
+
+
+def passage_and_question(names: Sequence[str]) -> list[str]:
+    """Where both are there, both are the beginning."""
+    lowered = {name.lower(): name for name in names}
+    both = [next((lowered[name] for name in usual if name in lowered), None) for usual in (PASSAGES, QUESTIONS)]
+    found = [name for name in both if name is not None]
+    return found if len(found) == 2 else []
+
+
+def right_endings(examples: Sequence[ChoiceExample], _: Reading, bad: BadRows, notes: list[str]) -> list[ChoiceExample]:
+    """The right one as a number. Whether a file has numbers, letters or texts of endings, most rows tell."""
+    written = [str(each.right) for each in examples]
+    patterns = ((NUMBER, r"-?\d+"), (LETTER, "[A-Za-z]"), (TEXT, "(?s:.*)"))
+    kinds = (next(kind for kind, pattern in patterns if re.fullmatch(pattern, each)) for each in written)
+    kind = Counter(kinds).most_common(1)[0][0]
+    if kind != NUMBER:
+        notes.append(f"{bad.name}: the right ending is said by its {kind}")
+    found = []
+    for example, value in zip(examples, written, strict=True):
+        texts = [ending.strip() for ending in example.endings]
+        right: int | None = texts.index(value) if kind == TEXT and texts.count(value) == 1 else None
+        if kind == NUMBER and re.fullmatch(r"-?\d+", value):
+            right = int(value)
+        elif kind == LETTER and value.upper() in ascii_uppercase[: len(texts)]:
+            right = ascii_uppercase.index(value.upper())
+        if right is None:
+            told = f"{example.place}: the right one, {shortened(value)}, is not the {kind} of an ending"
+            remedy = "A letter, a number or the text of an ending will do, in every row the same."
+            bad.add(example.place, InputError(told, remedy), example._asdict())
+            continue
+        found.append(example._replace(right=right, named=kind != NUMBER))
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,26 +93,34 @@ class MultipleChoice(Task[ChoiceExample]):
 
     name = "choice"
     parts = (
-        Part.text("premise", about="the beginning"),
-        Part.text("endings", several=True, about="what it may go on with"),
-        Part.label("label"),
+        Part.text("premise", *PREMISES, *PASSAGES, about="the beginning", column="text", among=passage_and_question),
+        Part.text("endings", *LISTS, several=True, about="what it may go on with", among=numbered_endings),
+        Part.label("label", *ANSWERS),
     )
-    files = staticmethod(read_choices)
+    together = staticmethod(right_endings)
     options = ChoiceOptions
     at_use: ClassVar[Mapping[str, str]] = {"first_ending": "first"}
 
     @classmethod
     def read(cls, value: Any, place: str) -> ChoiceExample:
-        """From (beginning, [ending, ending, ...]), or {"premise": ..., "endings": [...]}."""
-        if isinstance(value, Mapping):
-            value = (value.get("premise"), value.get("endings"))
-        if (
-            not (isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], tuple | list))
-            or len(value[1]) < 2
-            or not all(isinstance(part, str) and part.strip() for part in (value[0], *value[1]))
-        ):
+        """From (beginning, [ending, ending, ...]), or {"premise": ..., "endings": [...]}. A beginning may be a list, as
+        the turns of a dialogue are; of endings in columns the last may be empty where there are fewer."""
+        given = value if isinstance(value, Mapping) else {}
+        if not given and isinstance(value, tuple | list) and len(value) == 2:
+            given = {"premise": value[0], "endings": value[1]}
+        premise, endings = given.get("premise"), given.get("endings")
+        if not isinstance(endings, tuple | list) or premise is None:
             raise InputError(f"{place} is {shortened(value)}", "Pass (beginning, [ending, ending, ...]).")
-        return ChoiceExample(place, value[0], tuple(value[1]))
+        turns = premise if isinstance(premise, list) else [premise]
+        premise = " ".join(text_of(turn, "beginning", place) for each in turns for turn in _listed(each))
+        endings = list(endings)
+        while len(endings) > 2 and endings[-1] in ("", None):
+            endings.pop()
+        its = [str(each) if isinstance(each, int | float) and not isinstance(each, bool) else each for each in endings]
+        if len(its) < 2 or not all(isinstance(each, str) and each.strip() for each in its):
+            raise InputError(f"{place}: the endings are {shortened(endings)}", "There must be two or more, none empty.")
+        right = label_of(given["label"], place) if "label" in given else None
+        return ChoiceExample(place, premise, tuple(its), right)
 
     @classmethod
     def begin(cls, examples: Sequence[ChoiceExample], options: ChoiceOptions, longest: int) -> Begun:
@@ -174,6 +240,10 @@ class MultipleChoice(Task[ChoiceExample]):
         sure = max(answer["probabilities"])
         right = example.endings[self._right(example)]
         return sure, Mistake(example.premise, right, answer["ending"], sure, example.place)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _has_first(examples: Sequence[ChoiceExample]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from statistics import fmean
 from typing import Any
 
@@ -17,17 +16,9 @@ from torch import Tensor
 
 from bertkit.errors import InputError, nearest, shortened
 from bertkit.objectives.terms import Term
-from bertkit.tables.labels import (
-    as_labels,
-    has_several,
-    labels_of,
-    named_by_number,
-    refuse_other_separators,
-    require_one_label,
-)
-from bertkit.tables.missing import SeenMissing
+from bertkit.tables.bad_rows import BadRows
 from bertkit.tables.reading import Reading
-from bertkit.tables.texts import TextExample, in_order, read_examples, shown_text
+from bertkit.tables.values import SEPARATOR, TextExample, folded, in_order, label_of, named_by_number, shown_text
 from bertkit.tasks.baselines import MOST_CLASSES, of_labels
 from bertkit.tasks.data import Begun, Features, Given, Head, Measure, Part, Rows, TaskBatch, Ties, Unit
 from bertkit.tasks.findings import Answers, Findings, Mistake, measured, never_measured, only_one, worst
@@ -35,6 +26,17 @@ from bertkit.tasks.options import ClassifyOptions
 from bertkit.tasks.scores import classification_scores, multi_label_scores
 from bertkit.tasks.texts import TEXTS, TextTask
 
+LABELS = (
+    "labels",
+    "gold_label",
+    "class",
+    "category",
+    "target",
+    "sentiment",
+    "quality",
+    "is_duplicate",
+    "entailment_judgment",
+)
 THRESHOLD = 0.5
 RARE_ARE_WORSE, ENOUGH_RARE = 0.1, 5
 """By so much less of them is found, and so many of them are needed to say it."""
@@ -42,18 +44,37 @@ MOST_CONFUSED = 1000
 """Of more classes than that the table fills the memory."""
 
 
-def _in_file(path: str, reading: Reading, notes: list[str]) -> Iterator[TextExample]:
-    by_case: dict[str, set[str]] = {}
-    missing = SeenMissing("label")
-    for example in read_examples(path, reading, notes, "label", labels_of):
-        for label in as_labels(example.right or (), False):
-            by_case.setdefault(label.lower(), set()).add(label)
-            missing.see(label, example.place)
-        yield example
-    notes.extend(missing.notes(path))
-    alike = islice((sorted(labels) for labels in by_case.values() if len(labels) > 1), 3)
-    shown = (" and ".join(map(repr, labels)) for labels in alike)
-    notes.extend(f"{path}: {labels} differ only in case, and count as different labels" for labels in shown)
+def as_labels(right: tuple[str, ...] | str, several: bool) -> list[str]:
+    """Of text it is decided here whether a separator in it means anything.
+
+    >>> as_labels("war|peace", True), as_labels("war|peace", False)
+    (['war', 'peace'], ['war|peace'])
+    """
+    if not isinstance(right, str):
+        return list(right)
+    return [part.strip() for part in right.split(SEPARATOR) if part.strip()] if several else [right]
+
+
+def require_one_label(examples: Sequence[TextExample]) -> None:
+    for example in examples:
+        if not example.right:
+            raise InputError(f"{example.place}: the label is empty", "Remove the row or fill it in.")
+        if not isinstance(example.right, str) and len(example.right) != 1:
+            told = f"{example.place}: {len(example.right)} labels, {shortened(list(example.right))}"
+            raise InputError(told, "If a text may have several, add `multi_label=True`.")
+
+
+def fold_labels(examples: Sequence[TextExample], reading: Reading, bad: BadRows, notes: list[str]) -> list[TextExample]:
+    """Labels that differ in case or space only are told together, or joined."""
+    counts = Counter(label for each in examples for label in as_labels(each.right, reading.several))
+    best, alike = folded(counts, reading.labels)
+    if alike:
+        how = "count as one" if reading.fold_labels else "count as different labels (`fold_labels=True` joins them)"
+        notes.append(f"{bad.name}: {'; '.join(alike[:5])} differ in case or space only, and {how}")
+    if not reading.fold_labels:
+        return list(examples)
+    right = (tuple(best[label] for label in as_labels(each.right, reading.several)) for each in examples)
+    return [each._replace(right=its if len(its) != 1 else its[0]) for each, its in zip(examples, right, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +85,8 @@ class Classify(TextTask):
     """Of each class in the loss: rare ones may count more."""
 
     name = "classify"
-    parts = (*TEXTS, Part.label("label", several=True))
-    files = staticmethod(_in_file)
+    parts = (*TEXTS, Part.label("label", *LABELS, several=True))
+    together = staticmethod(fold_labels)
     options = ClassifyOptions
 
     def __post_init__(self) -> None:
@@ -77,9 +98,17 @@ class Classify(TextTask):
             )
 
     @classmethod
+    def _right(cls, value: Any, place: str) -> tuple[str, ...] | str:
+        """A list of labels stays one."""
+        if isinstance(value, list | tuple):
+            return tuple(label_of(each, place) for each in value)
+        return label_of(value, place) if value != "" else ""
+
+    @classmethod
     def begin(cls, examples: Sequence[TextExample], options: ClassifyOptions, longest: int) -> Begun:
         several = options.multi_label
-        (refuse_other_separators if several else require_one_label)(examples)
+        if not several:
+            require_one_label(examples)
         counts = Counter(label for example in examples for label in as_labels(example.right, several))
         classes = in_order(set(counts))
         if len(classes) == 1 and all(example.right for example in examples):
@@ -98,34 +127,23 @@ class Classify(TextTask):
             if options.class_weights
             else None,
         )
-        return Begun(task, task._remarks(examples))
-
-    def _remarks(self, examples: Sequence[TextExample]) -> list[str]:
-        """Of texts that have one label each where there may be several; else of labels that look like several: parts of
-        them are labels too, or parts of other labels."""
-        if self.multi_label:
-            few = "no text has more than one label: several are written as a|b, or as a list in JSON lines"
-            return [] if has_several(examples) else [few]
-        parts = {label: as_labels(label, True) for label in self.classes}
-        times = Counter(part for its in parts.values() for part in set(its))
-        joined = [label for label, its in parts.items() if len(its) > 1 and any(times[part] > 1 for part in its)]
-        if len(joined) < 2:
-            return []
-        some = f"{len(joined):,} of {len(self.classes):,} labels are joined from others, such as {shortened(joined[0])}"
-        return [f"{some}, and count as labels of their own: `multi_label=True` reads them as several"]
+        one = several and all(len(as_labels(each.right, True)) < 2 for each in examples)
+        few = "no text has more than one label: several are written as a|b, or as a list in JSON"
+        return Begun(task, [few] * one)
 
     def meet(self, examples: Sequence[TextExample], *, held_out: bool = False) -> Begun:
         there = {label for example in examples for label in as_labels(example.right, self.multi_label)}
         classes, notes = (self.classes, []) if held_out else named_by_number(self.classes, there)
         if not self.multi_label:
             require_one_label(examples)
-        for example in examples:
-            for label in as_labels(example.right, self.multi_label):
-                if label not in classes:
-                    raise InputError(
-                        f"{example.place}: the label {label!r} is not among those of the training data",
-                        f"{nearest(label, classes)} There are: {', '.join(map(repr, classes[:12]))}.".strip(),
-                    )
+        labels = ((each.place, label) for each in examples for label in as_labels(each.right, self.multi_label))
+        if unknown := [(place, label) for place, label in labels if label not in classes]:
+            (place, label), others = unknown[0], sorted({label for _, label in unknown[1:]})
+            more = f"; nor are those of {len(unknown) - 1:,} more rows, {shortened(others)}" if others else ""
+            raise InputError(
+                f"{place}: the label {label!r} is not among those of the training data{more}",
+                f"{nearest(label, classes)} There are: {', '.join(map(repr, classes[:12]))}.".strip(),
+            )
         return Begun(replace(self, classes=classes), notes)
 
     def ties(self, example: TextExample) -> Ties:
@@ -255,5 +273,5 @@ class Classify(TextTask):
         if of_rare >= of_common - RARE_ARE_WORSE:
             return []
         shares = f"{of_rare:.0%} of them against {of_common:.0%}"
-        weigh = "" if self.weights else "--class-weights, or "
+        weigh = "" if self.weights else "`class_weights=True`, or "
         return [f"Rare labels are found worse than common ones, {shares}: try {weigh}more examples of them."]

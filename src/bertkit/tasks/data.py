@@ -39,8 +39,14 @@ class Part:
     learned: bool = False
     """What is right, or only tells what is: not there when a model is asked."""
     instead: str = ""
-    """Of which other part it is another way to give it."""
+    """Of which other part it is another way to give it; a table has this one."""
     about: str = ""
+    column: str = ""
+    """What its column is called where it is named (`text_column`), if not as the part."""
+    among: Callable[[Sequence[str]], list[str]] | None = None
+    """If it may be in several columns: finds them among the names of all."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Names that its column and that of the text may have together."""
 
     @classmethod
     def text(cls, name: str, *synonyms: str, **more: Any) -> Self:
@@ -64,6 +70,8 @@ class Features(NamedTuple):
     """What the task has to know of it: what is right, and where in the input its tokens come from."""
     whole: bool = True
     """Whether nothing of the input was left out to make it fit."""
+    given: int | None = None
+    """Where something is to be written: how many of its tokens are read before it."""
 
 
 Unit = list[Features]
@@ -88,10 +96,13 @@ class Encoded(list[Unit]):
 
 
 class Given(NamedTuple, Generic[S]):
-    """What a head gives: scores, and the chain that judges neighbouring tags together, if it has one."""
+    """What a head gives: scores, and the chain that judges neighbouring tags together, if it has one; or where the
+    network itself says words, what it says them of, and itself."""
 
     scores: S
     chain: Crf | None = None
+    words: Any = None
+    """A network that has `word_parts`."""
 
 
 Rows = Given[Sequence[Sequence[Tensor]]]

@@ -7,7 +7,7 @@ those of all other pairs of the batch. If they have scores, cosines must be in t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,23 +16,40 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bertkit.errors import InputError
+from bertkit.errors import InputError, shortened
 from bertkit.objectives.terms import Term
-from bertkit.tables.text_pairs import PairExample, pair_of, read_pairs
-from bertkit.tables.texts import TextExample
+from bertkit.tables.values import TextExample, number_of, text_of
 from bertkit.tasks.baselines import cosine_bags
 from bertkit.tasks.data import Begun, Encoded, Features, Given, Head, Measure, Part, Rows, TaskBatch, Ties, Unit
+from bertkit.tasks.examples import PairExample
 from bertkit.tasks.findings import MISTAKES, Answers, Findings, Mistake
 from bertkit.tasks.options import EmbedOptions
+from bertkit.tasks.regress import SCORES
 from bertkit.tasks.scores import Search, correlation, row_cosines, search, search_scores, similarity_scores, unwarned
 from bertkit.tasks.task import Task
-from bertkit.tasks.texts import encode_texts
+from bertkit.tasks.texts import FIRST as FIRST_NAMES
+from bertkit.tasks.texts import PAIRS, encode_texts
+from bertkit.tasks.texts import SECOND as SECOND_NAMES
 from bertkit.text.tokenizer import Tokenizer
 
 SCALE = 20.0
 """Cosines differ by little; so much larger, their differences are worth something to a softmax."""
 FIRST, SECOND, NEGATIVE = range(3)
 ENOUGH_TO_TELL_FROM = 64
+NO_SCORES = "If all pairs belong together and there is no score: `score_column=none`."
+BELONG_TOGETHER = (
+    ("text1", "text2"),
+    ("anchor", "positive"),
+    ("query", "positive"),
+    ("query", "passage"),
+    ("query", "document"),
+    ("question", "answer"),
+    ("question", "passage"),
+    ("title", "body"),
+    ("title", "text"),
+    ("text", "summary"),
+)
+"""More names for two texts, which in a table for another task need not be a pair."""
 
 
 class PairAnswer(dict[str, Any]):
@@ -50,12 +67,11 @@ class Embed(Task[PairExample]):
 
     name = "embed"
     parts = (
-        Part.text("text"),
-        Part.text("pair", about="the second text"),
-        Part.number("score", needed=False),
-        Part.text("negative", needed=False, learned=True),
+        Part.text("text", *FIRST_NAMES),
+        Part.text("pair", *SECOND_NAMES, about="the second text", pairs=PAIRS + BELONG_TOGETHER),
+        Part.number("score", *SCORES, needed=False),
+        Part.text("negative", "hard_negative", "negatives", "neg", needed=False, learned=True),
     )
-    files = staticmethod(read_pairs)
     options = EmbedOptions
     whole_batches = True
     has_head = False
@@ -63,7 +79,22 @@ class Embed(Task[PairExample]):
 
     @classmethod
     def read(cls, value: Any, place: str) -> PairExample:
-        return pair_of(value, place)
+        """From two texts, or {"text": ..., "pair": ...}; in a row, with what is right."""
+        if not isinstance(value, Mapping) and isinstance(value, tuple | list) and len(value) == 2:
+            value = {"text": value[0], "pair": value[1]}
+        if not isinstance(value, Mapping) or not {"text", "pair"} <= value.keys() <= {part.name for part in cls.parts}:
+            raise InputError(
+                f"{place} is {shortened(value)}",
+                "Pass two texts for their cosine; for one's vector use load_encoder(folder).embed, or bertkit embed.",
+            )
+        text, pair = (text_of(value[name], name, place) for name in ("text", "pair"))
+        try:
+            score = number_of(value["score"], "score", place) if "score" in value else None
+        except InputError as problem:
+            raise InputError(problem.problem, f"{problem.remedy} {NO_SCORES}") from None
+        return PairExample(
+            place, text, pair, score, text_of(value["negative"], "negative", place) if "negative" in value else None
+        )
 
     @classmethod
     def begin(cls, examples: Sequence[PairExample], options: EmbedOptions, longest: int) -> Begun:
@@ -164,7 +195,7 @@ class Embed(Task[PairExample]):
     ) -> Findings:
         if not train:
             return Findings()
-        larger = f"A larger batch has more texts to tell the right one from: try --batch {2 * batch}."
+        larger = f"A larger batch has more texts to tell the right one from: try `batch={2 * batch}`."
         with unwarned():
             vectors = cosine_bags(train, examples)
         return Findings(

@@ -73,12 +73,12 @@ def only_one(answers: Iterable[str]) -> str | None:
 def never_measured(what: str, missing: Sequence[str], of: int) -> str:
     """
     >>> never_measured("labels", ["odd", "rare"], 9)
-    "2 of 9 labels are not in what is measured on, first 'odd': how well they are found is not known. --dev needs some."
+    "2 of 9 labels are not in what is measured on, first 'odd': how well they are found is not known. `dev` needs some."
     """
     if not missing:
         return ""
     are, they = ("is", "it is") if len(missing) == 1 else ("are", "they are")
     return (
         f"{len(missing):,} of {of:,} {what} {are} not in what is measured on, first {missing[0]!r}: how well {they}"
-        f" found is not known. --dev needs some."
+        f" found is not known. `dev` needs some."
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, make_dataclass
 from typing import Any
 
-from bertkit.settings import Settings, option
+from bertkit.settings import Settings, option, options_of
 from bertkit.tables.reading import FILE
 from bertkit.tasks import all_tasks_but
 
@@ -69,6 +69,47 @@ class EmbedOptions(Settings):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class GenerateOptions(Settings):
+    target_column: str | None = option(None, "The column with the text that is to be written.", group=FILE)
+    way: str | None = option(
+        None,
+        "two: an encoder and a decoder, both from the model; one: the model reads and writes.",
+        usual="two; a GPT goes on",
+        group=TASK,
+    )
+    decoder: str | None = option(None, "Another model for the decoder to begin from.", metavar="MODEL", group=TASK)
+    share: bool = option(False, "Encoder and decoder have their weights in common.", group=TASK)
+    model: str | None = option(
+        None, "With `from_scratch`: transformer-tiny, -mini or -base, with a vocabulary of its own.", group=TASK
+    )
+    vocab_size: int = option(8000, "Of each side's vocabulary, where it is learned.", least=300, group=TASK)
+    asks: str = option(
+        "hidden",
+        "One model: for hidden words, as it was pretrained, or next words.",
+        choices=("hidden", "next"),
+        group=TASK,
+    )
+    most: int | None = option(None, "Tokens to write at most.", least=2, usual="by the training data", group=TASK)
+    long: str = option(
+        "head",
+        "Texts longer than the model: head, head-tail, windows or error.",
+        choices=("head", "head-tail", "windows", "error"),
+        group=TASK,
+    )
+    metric: str | None = option(
+        None,
+        "What decides: bleu, chrf or rouge.",
+        choices=("bleu", "chrf", "rouge"),
+        usual="rouge for summaries, else bleu",
+        group=TASK,
+    )
+    smoothing: float = option(0.1, "Label smoothing.", least=0, most=0.9, group=TASK)
+    beams: int = option(1, "Search for the likeliest text, following so many at once.", least=1, most=256, group=TASK)
+    length_penalty: float = option(1.0, "Of beams: more than 1 favours longer texts.", group=TASK)
+    no_repeat: int = option(0, "No so many tokens in a row are written twice; 0: any may be.", least=0, group=TASK)
+
+
 OPTIONS: Mapping[str, type[Settings]] = {
     "classify": ClassifyOptions,
     "regress": RegressOptions,
@@ -76,12 +117,23 @@ OPTIONS: Mapping[str, type[Settings]] = {
     "qa": QaOptions,
     "choice": ChoiceOptions,
     "embed": EmbedOptions,
+    "generate": GenerateOptions,
 }
 
 
 def own_options() -> dict[str, type[Settings]]:
     """Of every task that there is; one of another package has an option for the column of each of its parts."""
     return {**OPTIONS, **{kind.name: _with_columns(kind) for kind in all_tasks_but(OPTIONS)}}
+
+
+def columns_beside(known: Collection[str]) -> type[Settings]:
+    """Those that `finetune` can be told of any task, beside the known ones."""
+    more: dict[str, Any] = {}
+    for its in own_options().values():
+        for name, about in options_of(its).items():
+            if about.group == FILE and name not in known:
+                more[name] = (name, str | None, option(None, about.help, group=FILE))
+    return make_dataclass("Columns", more.values(), bases=(Settings,), frozen=True, kw_only=True)
 
 
 def _with_columns(kind: Any) -> type[Settings]:

@@ -19,11 +19,12 @@ from torch import Tensor
 
 from bertkit.errors import InputError, UsageError
 from bertkit.objectives.terms import Term
-from bertkit.tables.squad import QaExample, question_of, read_questions
 from bertkit.tasks.baselines import of_passages
-from bertkit.tasks.data import Begun, Encoded, Features, Given, Head, Measure, Part, Rows, TaskBatch, Ties, Unit
+from bertkit.tasks.data import Begun, Encoded, Features, Given, Head, Measure, Rows, TaskBatch, Ties, Unit
+from bertkit.tasks.examples import QaExample
 from bertkit.tasks.findings import Answers, Findings, Mistake, measured, only_one, worst
 from bertkit.tasks.options import QaOptions
+from bertkit.tasks.qa_rows import PARTS, checked_questions, question_of
 from bertkit.tasks.qa_scores import best_agreement, best_threshold, qa_scores
 from bertkit.tasks.qa_spans import BEST, Passage, best_spans, characters_of, passages_of, tokens_of
 from bertkit.tasks.task import Task
@@ -76,12 +77,8 @@ class Qa(Task[QaExample]):
     at 0; what would do better on what is measured on, is told."""
 
     name = "qa"
-    parts = (
-        Part.text("question"),
-        Part.text("context", about="the passage"),
-        Part.label("answers", several=True),
-    )
-    files = staticmethod(read_questions)
+    parts = PARTS
+    together = staticmethod(checked_questions)
     options = QaOptions
     usual_length = USUAL_LENGTH
     in_windows = True

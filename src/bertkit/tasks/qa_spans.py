@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bertkit.tables.squad import Answer
+from bertkit.tasks.examples import Answer
 from bertkit.tasks.texts import TEXTS_AT_ONCE
 from bertkit.text.tokenizer import Tokenizer, without_surrogates
 

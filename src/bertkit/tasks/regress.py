@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +14,7 @@ from torch import Tensor
 from bertkit.errors import InputError, shortened
 from bertkit.nn.fine_tuned import FineTuned
 from bertkit.objectives.terms import Term
-from bertkit.tables.reading import Reading
-from bertkit.tables.texts import TextExample, read_examples, shown_text
+from bertkit.tables.values import TextExample, number_of, shown_text
 from bertkit.tasks.baselines import of_numbers
 from bertkit.tasks.data import Begun, Features, Given, Head, Measure, Part, Rows, TaskBatch, Unit
 from bertkit.tasks.findings import Answers, Findings, Mistake, measured, worst
@@ -26,27 +24,12 @@ from bertkit.tasks.texts import TEXTS, TextTask
 
 NO_SPREAD = 0.01
 """Numbers that differ by no more than this part of what they should are one number."""
+SCORES = ("similarity", "relatedness_score", "label", "rating", "stars", "gold_label", "quality", "is_duplicate")
 LARGEST = 1e30
 """The head computes in float32."""
 FAR_FROM_ZERO = 1000
 """Numbers that many deviations away from 0 lose digits in float32: of the seconds since 1970 it tells only every
 128th."""
-
-
-def _number(value: Any, place: str) -> float:
-    try:
-        number = float(value) if not isinstance(value, bool) else math.nan
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise InputError(f"{place}: the score is {shortened(value)}, not a number", "Remove the row or mend it.")
-    if abs(number) > LARGEST:
-        raise InputError(f"{place}: the score is {shortened(value)}, too large to learn", "Give it in another unit.")
-    return number
-
-
-def _in_file(path: str, reading: Reading, notes: list[str]) -> Iterator[TextExample]:
-    return read_examples(path, reading, notes, "score", _number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +41,17 @@ class Regress(TextTask):
     deviation: float = 1.0
 
     name = "regress"
-    parts = (*TEXTS, Part.number("score"))
-    files = staticmethod(_in_file)
+    parts = (*TEXTS, Part.number("score", *SCORES))
     options = RegressOptions
+
+    @classmethod
+    def _right(cls, value: Any, place: str) -> float:
+        number = number_of(value, "score", place)
+        if abs(number) > LARGEST:
+            raise InputError(
+                f"{place}: the score is {shortened(value)}, too large to learn", "Give it in another unit."
+            )
+        return number
 
     @classmethod
     def begin(cls, examples: Sequence[TextExample], options: RegressOptions, longest: int) -> Begun:

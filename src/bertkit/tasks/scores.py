@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bertkit.tables.schemes import OUTSIDE, to_iob2
+from bertkit.tasks.schemes import OUTSIDE, to_iob2
 
 ROUNDING = 1e-13
 """A spread that is so small beside the squares it was computed from is none."""

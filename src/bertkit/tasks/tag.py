@@ -18,16 +18,22 @@ from torch.nn.utils.rnn import pad_sequence
 from bertkit.errors import InputError, UsageError, nearest, shortened
 from bertkit.nn.crf import NO_TAG
 from bertkit.objectives.terms import Term
-from bertkit.tables.conll import TagExample, read_sentences
-from bertkit.tables.labels import named_by_number
-from bertkit.tables.schemes import IOB2, OUTSIDE, PLAIN, entities, marks_spans, parted
-from bertkit.tables.tagged_rows import TEXTS, WORDS, is_chinese, joined, words_of
-from bertkit.tables.texts import in_order
+from bertkit.tables.values import in_order, label_of, named_by_number
 from bertkit.tasks.baselines import of_words
 from bertkit.tasks.data import Begun, Encoded, Features, Given, Head, Measure, Part, Rows, TaskBatch, Ties, Unit
+from bertkit.tasks.examples import TagExample
 from bertkit.tasks.findings import Answers, Findings, Mistake, measured, never_measured, only_one, worst
 from bertkit.tasks.options import TagOptions
+from bertkit.tasks.schemes import (
+    IOB2,
+    OUTSIDE,
+    PLAIN,
+    entities,
+    marks_spans,
+    parted,
+)
 from bertkit.tasks.scores import span_scores, word_scores
+from bertkit.tasks.tag_rows import TAGS, TEXTS, WORDS, is_chinese, joined, of_one_scheme, words_of
 from bertkit.tasks.task import Task
 from bertkit.tasks.word_windows import framed_windows, pieces_of_words
 from bertkit.text.tokenizer import Tokenizer
@@ -44,10 +50,20 @@ class Tag(Task[TagExample]):
     name = "tag"
     parts = (
         Part.text("text"),
-        Part.text("words", several=True, needed=False, instead="text", about="the words, where they are known"),
-        Part.label("tags", several=True),
+        Part.text(
+            "words",
+            *WORDS,
+            *TEXTS,
+            several=True,
+            needed=False,
+            instead="text",
+            about="the words, where they are known",
+            column="text",
+        ),
+        Part.label("tags", *TAGS, several=True, column="label"),
     )
-    files = staticmethod(read_sentences)
+    usual_format = "conll"
+    together = staticmethod(of_one_scheme)
     options = TagOptions
 
     def __post_init__(self) -> None:
@@ -66,14 +82,26 @@ class Tag(Task[TagExample]):
     @classmethod
     def read(cls, value: Any, place: str) -> TagExample:
         """A list of words, a text, or either in a dictionary under "words" or "text"."""
-        column = "words"
+        tags = None
         if isinstance(value, Mapping):
-            column = next((name for name in (*WORDS, *TEXTS) if name in value), "")
+            column = next((name for name in (*WORDS, *TEXTS) if value.get(name) is not None), "")
             if not column:
                 there = ", ".join(map(repr, list(value)[:12]))
                 raise InputError(f"{place}: there are no 'words' in it", f"There are: {there}.")
+            tags = cls._tags(value["tags"], place) if "tags" in value else None
             value = value[column]
-        return TagExample(place, tuple(words_of(value, place, column)))
+        words = words_of(value, place, None if tags is None else len(tags))
+        if tags is not None and len(tags) != len(words):
+            told = f"{len(words)} words, {shortened(words)}, and {len(tags)} tags, {shortened(list(tags))}"
+            raise InputError(f"{place}: {told}", "Each word needs a tag.")
+        return TagExample(place, tuple(words), tags)
+
+    @classmethod
+    def _tags(cls, value: Any, place: str) -> tuple[str, ...]:
+        value = value.split() if isinstance(value, str) else value
+        if not isinstance(value, list):
+            raise InputError(f"{place}: the tags are {shortened(value)}", 'It must be a list of tags: ["B-ORG", "O"].')
+        return tuple(label_of(tag, place) for tag in value)
 
     @classmethod
     def begin(cls, examples: Sequence[TagExample], options: TagOptions, longest: int) -> Begun:

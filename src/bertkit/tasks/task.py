@@ -6,7 +6,7 @@ A task never sees a model, only what the model's head gives: so it runs on any r
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -37,9 +37,11 @@ class Task(ABC, Generic[E]):
     name: ClassVar[str]
     parts: ClassVar[tuple[Part, ...]]
     """What an example has. From these come columns of tables, fields of requests and those of the page's form."""
-    files: ClassVar[Any] = None
-    """What reads a file where that is not a table with a row for each example: from its path, how it is to be read
-    (Reading) and a list for notes of what was guessed; what is wrong is an InputError."""
+    usual_format: ClassVar[str] = ""
+    """Of a file whose name does not say what it is."""
+    together: ClassVar[Any] = None
+    """What is made of all labelled examples of a file together: from these, its Reading, its BadRows and a list for
+    notes."""
     options: ClassVar[type[Settings]] = Settings
     """What a user may choose in training: a frozen dataclass."""
     at_use: ClassVar[Mapping[str, str]] = {}
@@ -51,6 +53,11 @@ class Task(ABC, Generic[E]):
     whole_batches: ClassVar[bool] = False
     """Whether the loss compares the examples of a batch, so that all of them must be in one pass."""
     has_head: ClassVar[bool] = True
+    writes: ClassVar[bool] = False
+    """Whether its answers are texts that are written word by word."""
+    start: ClassVar[Callable[..., Any] | None] = None
+    """start(request, folder): what is fine-tuned for it, where that is not simply the model that a user names: a
+    folder, and the request as it is then. `folder` is a place for it."""
     answers_untrained: ClassVar[bool] = False
     """Whether the model has answers before it is trained, which the trained one must beat."""
 
@@ -91,6 +98,10 @@ class Task(ABC, Generic[E]):
     @abstractmethod
     def term(self, given: Given[Tensor], batch: TaskBatch) -> Term: ...
 
+    def counted(self, units: Sequence[Unit]) -> int:
+        """How many things the loss of some units is the sum over."""
+        return len(units)
+
     @abstractmethod
     def answers(self, examples: Sequence[E], units: Sequence[Unit], given: Rows) -> Iterator[dict[str, Any]]:
         """What the model says of examples, fit for JSON: from the scores of each of their features."""
@@ -112,7 +123,9 @@ def batch_of(task: Task[Any], units: Sequence[Unit], *, packed: bool, pad_id: in
     numbers = tuple(number for number, _ in numbered)
     laid = lay_out([(each.ids, each.segments) for each in features], packed=packed, pad_id=pad_id)
     targets = task.targets(features, numbers, laid.firsts)
-    return TaskBatch(**vars(laid), features=features, numbers=numbers, targets=targets, examples=len(units))
+    given = tuple(each.given or len(each.ids) for each in features) if task.writes else None
+    its = {**vars(laid), "given": given}
+    return TaskBatch(**its, features=features, numbers=numbers, targets=targets, examples=len(units))
 
 
 def told(task: T, **said: Any) -> T:

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from bertkit.errors import InputError, UsageError, nearest
-from bertkit.tables.texts import TextExample, example_of, require_pairs
+from bertkit.errors import InputError, UsageError, nearest, shortened
+from bertkit.tables.values import TextExample, text_of
 from bertkit.tasks.data import Encoded, Features, Part, TaskBatch, Ties
 from bertkit.tasks.task import Task
 from bertkit.text.sentences import windows
@@ -98,7 +98,22 @@ def _cut(ids: Sequence[int], room: int, long: str) -> Iterator[list[int]]:
         yield list(ids[:room])
 
 
-TEXTS = (Part.text("text"), Part.text("pair", needed=False, about="the second text"))
+PAIRS = (
+    ("sentence1", "sentence2"),
+    ("sentence_a", "sentence_b"),
+    ("text_a", "text_b"),
+    ("#1 string", "#2 string"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+)
+"""What the two texts of a pair are usually called."""
+FIRST = ("sentence", *(first for first, _ in PAIRS[:-1]), "review", "content", "body")
+SECOND = tuple(second for _, second in PAIRS[:-1])
+TEXTS = (
+    Part.text("text", *FIRST),
+    Part.text("pair", *SECOND, needed=False, about="the second text", pairs=PAIRS),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,14 +138,30 @@ class TextTask(Task[TextExample]):
 
     @classmethod
     def read(cls, value: Any, place: str) -> TextExample:
-        return example_of(value, place)
+        """From a text, two texts, or {"text": ..., "pair": ...} with what is right, if it is known."""
+        if isinstance(value, Mapping) and "text" in value and value.keys() <= {part.name for part in cls.parts}:
+            texts = [text_of(value[name], name, place) for name in ("text", "pair") if value.get(name) is not None]
+            learned = next((part.name for part in cls.parts if part.learned and part.name in value), None)
+            right = None if learned is None else cls._right(value[learned], place)
+            return TextExample(place, texts[0], texts[1] if len(texts) > 1 else None, right)
+        parts = [value] if isinstance(value, str) else list(value) if isinstance(value, tuple | list) else []
+        if not 1 <= len(parts) <= 2 or not all(isinstance(part, str) for part in parts):
+            raise InputError(f"{place} is {shortened(value)}", 'Pass a text, two texts, or {"text": ..., "pair": ...}.')
+        if not all(part.strip() for part in parts):
+            raise InputError(f"{place} is empty", "Pass a text with something in it.")
+        return TextExample(place, *parts)
+
+    @classmethod
+    def _right(cls, value: Any, place: str) -> Any:
+        """What is right, from a row."""
+        raise NotImplementedError
 
     def ties(self, example: TextExample) -> Ties:
         """Of a pair in any order: a model that learned (A, B) knows much of (B, A)."""
         return Ties(example.text if example.pair is None else frozenset((example.text, example.pair)))
 
     def encode(self, examples: Sequence[TextExample], tokenizer: Tokenizer, learned: int = 0) -> Encoded:
-        require_pairs(examples, self.pairs)
+        self._require_pairs(examples)
         orders = [examples]
         if self.both_orders:
             orders.append([TextExample(each.place, each.pair or "", each.text) for each in examples])
@@ -141,6 +172,16 @@ class TextTask(Task[TextExample]):
             for its, *read in zip(about, *found, strict=True)
         )
         return Encoded(units, self, together=self.both_orders)
+
+    def _require_pairs(self, examples: Sequence[TextExample]) -> None:
+        """Refuse one text where the model was trained on two, and the other way round."""
+        for example in examples:
+            if self.pairs is not None and (example.pair is not None) != self.pairs:
+                wanted, there = ("two texts", "there is one") if self.pairs else ("one text", "there are two")
+                raise InputError(
+                    f"{example.place}: the model reads {wanted} at once, and {there}",
+                    f"Pass {wanted}; of a file, name the columns that hold them.",
+                )
 
     def _about(self, example: TextExample) -> Any:
         """What is right, as training needs it."""

@@ -73,3 +73,32 @@ def han_word_starts(text: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
     starts[np.cumsum(lengths) - lengths] = True
     at_han: np.ndarray[Any, np.dtype[np.bool_]] = starts[mask]
     return at_han
+
+
+_RUN = re.compile(rf"\w*[{HAN}]\w*")
+
+
+def with_words_apart(text: str) -> str:
+    """The text with a space between Chinese words, where nothing parts them.
+
+    我们学习语言。 is 我们 学习 语言。 afterwards.
+    """
+    if not has_han(text):
+        return text
+    require_segmenter()
+    import rjieba
+
+    return _RUN.sub(lambda run: " ".join(rjieba.cut(run[0])), text)
+
+
+def places_before(text: str, apart: str) -> list[int]:
+    """For each place in a text whose words were set apart, and for its end, that in the text as it was.
+
+    >>> places_before("ab", "a b")
+    [0, 1, 1, 2]
+    """
+    found, place = [], 0
+    for character in apart:
+        found.append(place)
+        place += place < len(text) and text[place] == character
+    return [*found, place]

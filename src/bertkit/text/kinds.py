@@ -31,7 +31,7 @@ class Form:
     name: str
     title: str
     kind: str
-    """wordpiece, bpe or unigram"""
+    """wordpiece, bpe, unigram or words"""
     tokenizer_class: str
     """in transformers"""
     specials: Mapping[str, str]
@@ -137,12 +137,23 @@ _FORMS = (
         learned_with=_GPT_TASKS,
         for_tasks=MappingProxyType({**_GPT_TASKS, "pad": "<unk>"}),
     ),
+    Form(
+        "words",
+        "whole words",
+        "words",
+        "PreTrainedTokenizerFast",
+        MappingProxyType({"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]"}),
+        vocab_size=50_048,
+        second_segment=0,
+    ),
 )
 FORMS: Mapping[str, Form] = MappingProxyType({form.name: form for form in _FORMS})
 WORDPIECE, BPE, BYTES = (FORMS[name] for name in ("wordpiece", "bpe", "bytes"))
 KINDS: Mapping[type, str] = MappingProxyType(
-    {models.WordPiece: "wordpiece", models.BPE: "bpe", models.Unigram: "unigram"}
+    {models.WordPiece: "wordpiece", models.BPE: "bpe", models.Unigram: "unigram", models.WordLevel: "words"}
 )
+WORDS = r"['’](?:s|t|m|d|re|ve|ll)\b|\w+|[^\w\s]"
+"""Letters and digits together, the ends of don't and bank's, signs one by one."""
 
 
 def form_called(name: str) -> Form:
@@ -206,7 +217,8 @@ def assemble(
 
     WordPiece as in BERT: clean, split at white space, punctuation and Chinese characters; accents go when case does.
     BPE as in GPT-2: bytes, a word with the space before it; or as in the first GPT: split as in BERT, and the last
-    piece of a word says that it is. Unigram as in ALBERT: words begin with ▁.
+    piece of a word says that it is. Unigram as in ALBERT: words begin with ▁. Whole words keep their accents; those of
+    Chinese are cut before (chinese.py).
     """
     names = specials or form.specials
     backend = tokenizers.Tokenizer(model)
@@ -214,6 +226,11 @@ def assemble(
         backend.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         backend.decoder = decoders.WordPiece(prefix="##")
+    elif form.kind == "words":
+        backend.normalizer = normalizers.BertNormalizer(
+            lowercase=lowercase, strip_accents=False, handle_chinese_chars=False
+        )
+        backend.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(WORDS), "removed", invert=True)
     elif form.word_end:
         backend.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()

@@ -23,7 +23,7 @@ from bertkit.files import AGAIN, present, read_json, require_regular_file
 from bertkit.text.kinds import BPE, BYTES, KINDS, WORDPIECE, Form, assemble, bpe, form_of
 
 ROLES = ("pad", "unk", "cls", "sep", "mask", "bos", "eos")
-KINDS_IN_WORDS = {"wordpiece": "WordPiece", "bpe": "BPE", "unigram": "Unigram"}
+KINDS_IN_WORDS = {"wordpiece": "WordPiece", "bpe": "BPE", "unigram": "Unigram", "words": "word"}
 MAX_VOCABULARY_BYTES = 512 * 2**20
 
 
@@ -181,6 +181,10 @@ HIGHEST_ID = 10_000_000
 LONGEST_FOLDING = 200
 """Bytes that one character may become in a table of characters; in those of the published models it is 33."""
 PARTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
+LENGTHENING = {"ByteLevel"}
+"""Steps that write each byte as a character, so that every one more makes texts longer."""
+BRANCHES = 8
+"""What may be there or not, or be one thing or another, in a row: each doubles what there is to try."""
 QUANTIFIER = r"[*+?]|\{\d*,?\d*\}"
 ENDLESS = r"[*+]|\{\d*,\}|\{\d{4,}\}|\{\d*,\d{4,}\}"
 ENDLESS_IN_A_ROW = 3
@@ -197,6 +201,10 @@ def require_bounded(parts: Mapping[str, Any], source: object) -> None:
 
 def _problems(parts: Mapping[str, Any]) -> Iterator[str]:
     growth = 1.0
+    before = [step.get("type") for part in PARTS[:2] for step in _steps(parts.get(part))]
+    for kind in sorted(LENGTHENING):
+        if (times := before.count(kind)) > 1:
+            yield f"it has the step {kind} {times} times before its model, and one is enough"
     for part in PARTS:
         steps = list(_steps(parts.get(part)))
         if len(steps) > STEPS:
@@ -205,6 +213,8 @@ def _problems(parts: Mapping[str, Any]) -> Iterator[str]:
             pattern = step.get("pattern")
             if isinstance(pattern, Mapping) and isinstance(regex := pattern.get("Regex"), str) and _may_explode(regex):
                 yield f"its {part} has a pattern that may take for ever: {shortened(regex)}"
+            if step.get("type") == "FixedLength" and not (isinstance(step.get("length"), int) and step["length"] > 0):
+                yield f"its {part} cuts text into pieces of {shortened(step.get('length'))} characters"
             if step.get("type") == "Replace":
                 growth *= max(1.0, len(str(step.get("content", ""))) / _shortest(pattern))
             if step.get("type") == "Prepend":
@@ -259,13 +269,13 @@ def _shortest(pattern: Any) -> int:
 
 
 def _may_explode(pattern: str) -> bool:
-    """Whether a pattern repeats what repeats itself, refers back, or has so many endless repetitions in a row that
-    trying them all takes for ever.
+    """Whether a pattern repeats what repeats itself, refers back or to itself, or has so many endless repetitions or
+    branches in a row that trying them all takes for ever.
 
     >>> _may_explode("(a+)+$"), _may_explode(r" ?[^\\s\\p{L}]+[\\r\\n]*|\\s+(?!\\S)")
     (True, False)
     """
-    if len(pattern) > LONGEST_PATTERN or re.search(r"\\[1-9k]", pattern):
+    if len(pattern) > LONGEST_PATTERN or re.search(r"\\[1-9kg]|\(\?[a-wyzA-Z]*x|\(\?[#({&R0-9+]", pattern):
         return True
     plain = re.sub(r"\\[pP]\{[^}]*\}|\\x\{[0-9a-fA-F]*\}|\\.", "x", pattern, flags=re.DOTALL)
     plain = re.sub(r"\[\^?\]?(?:[^\[\]]|\[[^\[\]]*\])*\]", "x", plain)  # what one character may be
@@ -280,8 +290,11 @@ def _may_explode(pattern: str) -> bool:
         repeats = max(len(re.findall(ENDLESS, each)) for each in content.split("|"))
         if how_often not in ("", "?") and (repeats or "|" in content or "?" in content):
             return True
-        plain = plain[: inner.start()] + "x" + "x+" * repeats + how_often * (not repeats) + plain[inner.end() :]
-    return any(len(re.findall(ENDLESS, each)) > ENDLESS_IN_A_ROW for each in plain.split("|"))
+        branches = max(each.count("?") for each in content.split("|")) + ("|" in content)
+        made = "x" + "x+" * repeats + "x?" * branches + how_often * (not repeats)
+        plain = plain[: inner.start()] + made + plain[inner.end() :]
+    ways = plain.split("|")
+    return any(len(re.findall(ENDLESS, way)) > ENDLESS_IN_A_ROW or way.count("?") > BRANCHES for way in ways)
 
 
 def _folds_without_end(table: Any) -> bool:

@@ -49,6 +49,11 @@ class VocabularyRecipe:
     """The most different characters; rarer ones are unknown. BPE, made of bytes, needs no such limit."""
 
     def __post_init__(self) -> None:
+        if self.kin.kind == "words":
+            raise UsageError(
+                "a tokenizer of whole words by itself",
+                "It is made with their vectors: bertkit words train TEXT -o VECTORS",
+            )
         if self.lowercase and self.kin.cased_only:
             raise UsageError(
                 f"{with_article(self.kin.title)} tokenizer keeps case", "Lowercase is for bert and albert."

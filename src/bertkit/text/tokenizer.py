@@ -1,6 +1,6 @@
 """Text to ids, through the tokenizers library: open what a folder holds, encode texts, save it again.
 
-One class for WordPiece, byte-level BPE and Unigram; kinds.py says what they are made of.
+One class for WordPiece, byte-level BPE, Unigram and whole words; kinds.py says what they are made of.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -19,10 +20,13 @@ from tokenizers import AddedToken, normalizers
 
 from bertkit.errors import InputError, TokenizerError, shortened
 from bertkit.files import to_json
+from bertkit.text.chinese import places_before, with_words_apart
 from bertkit.text.kinds import WORD_START, WORDPIECE, Form, frame, frame_for_tasks
 from bertkit.text.opening import open_backend
 
 Item = TypeVar("Item")
+WRITER = "decoder"
+"""The folder of the tokenizer of what is written, inside that of what is read."""
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -90,9 +94,11 @@ class Tokenizer:
         self.backend.no_padding()
         self.form = form
         self.kind = form.kind
-        """wordpiece, bpe or unigram"""
+        """wordpiece, bpe, unigram or words"""
         self.specials = {**form.specials, **(specials or {})}
         """The special tokens by their role: {"pad": "[PAD]", ...}."""
+        self.writer: Tokenizer = self
+        """That of what is written, where it is another than that of what is read."""
         self._ids = ids = {role: self._special_id(role) for role in self.specials}
         self.filling_id = ids.get("pad", 0)
         """What fills short sequences up: where no token is for that, any, since it is masked."""
@@ -108,7 +114,8 @@ class Tokenizer:
 
     def _around(self) -> list[int]:
         """The ids around a text, and the segments of one and of a pair looked at: a model knows no others."""
-        single, pair = self.backend.encode("a"), self.backend.encode("a", "a")
+        with without_panic(self._source):
+            single, pair = self.backend.encode("a"), self.backend.encode("a", "a")
         if any(single.type_ids) or not {*pair.type_ids} <= {0, 1}:
             raise TokenizerError(
                 f"{self._source}: a text is given the segments {sorted({*single.type_ids, *pair.type_ids})}",
@@ -121,7 +128,10 @@ class Tokenizer:
         """The tokenizer of a folder: `tokenizer.json`, or `vocab.txt`, or `vocab.json` and `merges.txt`, with what
         `tokenizer_config.json` tells of them (opening.py). With `kinds`, one of another kind, which `reader` cannot
         use, is refused."""
-        return cls(*open_backend(folder, kinds, reader), source=folder)
+        tokenizer = cls(*open_backend(folder, kinds, reader), source=folder)
+        if (folder / WRITER).is_dir():
+            tokenizer.writer = cls(*open_backend(folder / WRITER, (), ""), source=folder / WRITER)
+        return tokenizer
 
     def use_one_segment(self) -> None:
         """For a model that knows only one, whatever its tokenizer was made for."""
@@ -141,7 +151,10 @@ class Tokenizer:
 
     def save(self, folder: Path) -> None:
         """Write tokenizer.json, tokenizer_config.json and the vocabulary as the kind has it (vocab.txt, or vocab.json
-        and merges.txt) into an existing folder."""
+        and merges.txt) into an existing folder; another tokenizer for what is written into one inside it."""
+        if self.writer is not self:
+            (folder / WRITER).mkdir(exist_ok=True)
+            self.writer.save(folder / WRITER)
         (folder / "tokenizer.json").write_text(self.backend.to_str(pretty=True), encoding="utf-8")
         settings: dict[str, Any] = {"tokenizer_class": self.form.tokenizer_class}
         normalizer = self.backend.normalizer
@@ -186,12 +199,6 @@ class Tokenizer:
             return normalizer.lowercase
         return None if self.kind == "wordpiece" else "Lowercase" in _steps(normalizer)
 
-    @cached_property
-    def ordinary_ids(self) -> list[int]:
-        """The ids of all tokens that are not special, in order."""
-        special = {*self.specials.values(), *more_specials(self)}
-        return sorted(number for token, number in self.backend.get_vocab().items() if token not in special)
-
     pad_id, unk_id, cls_id, sep_id = _IdOf("pad"), _IdOf("unk"), _IdOf("cls"), _IdOf("sep")
     mask_id, bos_id, eos_id = _IdOf("mask"), _IdOf("bos"), _IdOf("eos")
 
@@ -213,6 +220,9 @@ class Tokenizer:
             return self.backend.decode([token_id], skip_special_tokens=False).strip()
         return self.token(token_id).removeprefix(WORD_START) if self.kind == "unigram" else self.token(token_id)
 
+    def require_texts(self) -> None:
+        """To learn from texts it must read them, and not ids."""
+
     def require_pairs(self) -> None:
         if not self.reads_pairs:
             raise InputError("this model knows one segment only, so it reads no pairs", "Give single texts.")
@@ -220,16 +230,28 @@ class Tokenizer:
     def encode(self, text: str, pair: str | None = None) -> Encoded:
         if pair is not None:
             self.require_pairs()
-        second = None if pair is None else without_surrogates(pair)
-        encoding = self.backend.encode(without_surrogates(text), second)
+        texts = [without_surrogates(each) for each in (text, pair) if each is not None]
+        read = [self._read(each) for each in texts]
+        with without_panic(self._source):
+            encoding = self.backend.encode(read[0], read[1] if len(read) > 1 else None)
+        offsets = encoding.offsets
+        if read != texts:
+            before = [places_before(*each) for each in zip(texts, read, strict=True)]
+            whose = encoding.sequence_ids
+            offsets = [(before[of or 0][a], before[of or 0][b]) for of, (a, b) in zip(whose, offsets, strict=True)]
         return Encoded(
-            encoding.ids, encoding.type_ids, encoding.offsets, encoding.word_ids, encoding.tokens, encoding.sequence_ids
+            encoding.ids, encoding.type_ids, offsets, encoding.word_ids, encoding.tokens, encoding.sequence_ids
         )
 
     def encode_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Only the ids of each text, [CLS] and [SEP] included: the fast way for many texts, on all cores."""
-        encodings = self.backend.encode_batch_fast([without_surrogates(text) for text in texts])
+        with without_panic(self._source):
+            encodings = self.backend.encode_batch_fast([self._read(without_surrogates(text)) for text in texts])
         return [encoding.ids for encoding in encodings]
+
+    def _read(self, text: str) -> str:
+        """What the backend is given: with Chinese words apart, if words are its tokens."""
+        return with_words_apart(text) if self.kind == "words" else text
 
     def decode(self, ids: Sequence[int]) -> str:
         return self.backend.decode(list(ids), skip_special_tokens=True)
@@ -250,11 +272,31 @@ class Tokenizer:
         return token_id
 
 
+def ordinary_ids(tokenizer: Tokenizer) -> list[int]:
+    """The ids of all tokens that are not special, in order."""
+    special = {*tokenizer.specials.values(), *more_specials(tokenizer)}
+    return sorted(number for token, number in tokenizer.backend.get_vocab().items() if token not in special)
+
+
 def more_specials(tokenizer: Tokenizer) -> list[str]:
     """The special tokens without a role, such as [unused0], in the order of their ids."""
     added = sorted(tokenizer.backend.get_added_tokens_decoder().items())
     roles = set(tokenizer.specials.values())
     return [token.content for _, token in added if token.special and token.content not in roles]
+
+
+@contextmanager
+def without_panic(source: object) -> Iterator[None]:
+    """Around what runs a stranger's tokenizer: where its library gives up, that is no error of Python's."""
+    try:
+        yield
+    except BaseException as problem:
+        if type(problem).__name__ != "PanicException":
+            raise
+        reason = shortened(" ".join(str(problem).split()), 120)
+        raise TokenizerError(
+            f"{source} cannot read this text: {reason}", "Use the tokenizer.json that was published with the model."
+        ) from None
 
 
 def without_surrogates(text: str) -> str:

@@ -212,7 +212,7 @@ def _room(least: int, characters: int, alphabet: Alphabet, recipe: VocabularyRec
     if least > recipe.size:
         raise UsageError(
             f"vocab_size is {recipe.size}, and the special tokens, single characters and extra words need {least}",
-            f"Ask for more than {least}, or leave out rarer characters (bertkit tokenizer train --min-frequency).",
+            f"Ask for more than {least}, or leave out rarer characters with `min_frequency`.",
         )
     notes = []
     if 2 * characters > recipe.size:

@@ -5,6 +5,7 @@ from bertkit.rooms import public
 __all__, __getattr__ = public(
     __name__,
     {
+        "building": "build_stepper",
         "callbacks": "Guard Log",
         "checkpoint": "Checkpoints MANIFEST OPTIMIZER STATE Snapshot WEIGHTS",
         "comparing.asked": "Asked",
@@ -13,6 +14,7 @@ __all__, __getattr__ = public(
         "comparing.contestants": "ablation contestants_of options",
         "comparing.corpora": "Corpora byte_lengths bytes_per_token",
         "comparing.job": "Job peak_memory",
+        "comparing.lineage": "line",
         "comparing.plan": "plan_lines",
         "comparing.tasks": "cut task_of tasks_of",
         "comparing.trials": "entries",

@@ -33,21 +33,21 @@ def advice(
     elif _went(fitted) > HARDLY_LEARNED:
         lines.append(_remedy(fitted, settings))
     elif fitted.best.number == len(fitted.epochs) and len(fitted.epochs) > 1:
-        lines.append(f"The last epoch was the best: try --epochs {2 * settings.epochs}.")
+        lines.append(f"The last epoch was the best: try `epochs={2 * settings.epochs}`.")
     elif fitted.best.number == 1 and len(fitted.epochs) > 1:
-        lines.append(f"The first epoch was the best: try --learning-rate {settings.learning_rate / 2:.2g}.")
+        lines.append(f"The first epoch was the best: try `learning_rate={settings.learning_rate / 2:.2g}`.")
     if unknown and mistakes and not nothing_told:
         lines.append(unknown)
     if len(seeds) == 1 and measured_on < 5000:
         lines.append(
-            "On so few examples scores vary from seed to seed: --seeds 5 says by how much, and keeps the best."
+            "On so few examples scores vary from seed to seed: `seeds=5` says by how much, and keeps the best."
         )
     if measured_on < 200:
         lines.append(
-            f"{measured_on} examples to measure on are few: the interval above is wide. Hold out more with --dev."
+            f"{measured_on} examples to measure on are few: the interval above is wide. Hold out more with `dev`."
         )
     lines += found.try_next
-    return lines or ["Nothing stands out. More examples help most; --layer-decay 0.9 and --seeds 5 sometimes do."]
+    return lines or ["Nothing stands out. More examples help most; `layer_decay=0.9` and `seeds=5` sometimes do."]
 
 
 def _failed(found: Findings, main: str, measured_on: int, fitted: Fitted) -> str:
@@ -73,17 +73,17 @@ def _remedy(fitted: Fitted, settings: FitSettings) -> str:
     rate, losses = settings.learning_rate, [epoch.loss for epoch in fitted.epochs]
     otherwise = "a model that was pretrained on text like yours; or what is right does not follow from the text."
     went = f"In training its loss went from {losses[0]:.3g} to {losses[-1]:.3g}" if len(losses) > 1 else ""
-    lower = f"a lower rate (--learning-rate {rate / 10:.2g}, or without this option that which suits the model)"
+    lower = f"a lower rate (`learning_rate={rate / 10:.2g}`, or without this option that which suits the model)"
     if _went(fitted) > ROSE or rate > HIGHEST_RATE:
         return f"{went}{', and the rate is too high. ' if went else 'The rate is too high. '}Try {lower}."
     if went and losses[-1] <= HAS_LEARNED * losses[0] and fitted.best.number < len(losses):
         return (
             f"{went}, so it knows its examples and little beyond them. Try more examples, a lower rate"
-            f" (--learning-rate {rate / 2:.2g}), or {otherwise}"
+            f" (`learning_rate={rate / 2:.2g}`), or {otherwise}"
         )
-    again = f"a higher rate (--learning-rate {min(2 * rate, HIGHEST_RATE):.2g}) or, if the loss jumps up and down, a"
+    again = f"a higher rate (`learning_rate={min(2 * rate, HIGHEST_RATE):.2g}`) or, if the loss jumps up and down, a"
     if _went(fitted) > HARDLY_LEARNED:
         told = f"{went}: more epochs alone will not help. Try"
     else:
-        told = f"{went}{'. ' if went else ''}Try more epochs (--epochs {2 * settings.epochs}),"
+        told = f"{went}{'. ' if went else ''}Try more epochs (`epochs={2 * settings.epochs}`),"
     return f"{told} {again} lower one ({rate / 2:.2g}), more examples, or {otherwise}"

@@ -10,14 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from bertkit.errors import InterruptionError, TrainingError
+from bertkit.objectives.objective import Memory
 from bertkit.objectives.terms import averages
 from bertkit.train.checkpoint import Checkpoints, newest_for_all
 from bertkit.train.engine import Callback, Engine, WentBack
 from bertkit.train.guard import LINES, RETURNS, SKIPS_BEFORE_RETURN, Verdict, does_not_move
 from bertkit.train.journal import Journal
+from bertkit.train.parallel import Group, together
 from bertkit.train.plan import Pace
 from bertkit.train.stepper import Stepped
 from bertkit.train.watcher import Watcher
@@ -248,6 +251,33 @@ class KeepPace(Callback):
                 self.log.watcher.said(message)
 
 
+class Carry(Callback):
+    """What a network remembers of the text that it has read on in: all that goes from step to step beside weights."""
+
+    name = "carry"
+
+    def __init__(self, memory: Memory, group: Group) -> None:
+        self.memory, self.group = memory, group
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Of all processes, each of which remembers its own lanes."""
+        where = sorted(self.memory.states)
+        rows = [self.memory.states[place] for place in where]
+        widths = self.group.each([len(row) for row in rows[:1]])
+        if not (width := next((its[0] for its in widths if its), 0)):
+            return {}
+        states = torch.stack(rows) if rows else torch.zeros(0, width, device=self.group.device)
+        places = torch.tensor(where, dtype=torch.int64, device=states.device).reshape(-1, 3)
+        if self.group.size > 1:
+            states, places = together(states, self.group), together(places, self.group)
+        order = sorted(range(len(places)), key=places.tolist().__getitem__)
+        return {"states": states[order].cpu(), "places": places[order].cpu()}
+
+    def restore(self, state: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:  # noqa: ARG002
+        places = map(tuple, tensors["places"].tolist()) if tensors else ()
+        self.memory.states = {place: row.clone() for place, row in zip(places, tensors.get("states", ()), strict=True)}
+
+
 class Measure(Callback):
     """What a model can do so far: every so many steps, or, with `every` 0, after each epoch. Who measures is handed in,
     and asked in all processes."""
@@ -354,7 +384,7 @@ class Save(Callback):
             snapshot = run.snapshot()
             if run.group.first:
                 self.checkpoints.save(snapshot, score=self.score())
-                self.saved(run, snapshot.weights)
+                self.saved(run, snapshot.network)
             run.group.wait()
         self.newest, self.begun = run.group.from_first(run.clock.seconds()), True
 

@@ -53,6 +53,11 @@ class Snapshot(NamedTuple):
     run: Mapping[str, Any] = MappingProxyType({})
     """What the run is: with it a checkpoint is enough to go on from."""
 
+    @property
+    def network(self) -> dict[str, Tensor]:
+        """Its weights alone."""
+        return {name: tensor for name, tensor in self.weights.items() if "/" not in name}
+
     def of(self, callback: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What one of the run's callbacks remembers."""
         begin = f"{callback}/"

@@ -206,8 +206,7 @@ class Engine:
         return Snapshot(self.steps_before + self.progress.step, weights if keep else {}, optimizer, state, self.facts)
 
     def restore(self, snapshot: Snapshot) -> None:
-        weights = {name: tensor for name, tensor in snapshot.weights.items() if "/" not in name}
-        self.stepper.load(weights, snapshot.optimizer)
+        self.stepper.load(snapshot.network, snapshot.optimizer)
         self.progress = Progress.from_json(snapshot.state["progress"])
         for each in self.callbacks:
             each.restore(*snapshot.of(each.name))

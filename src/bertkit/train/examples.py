@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any, Self
 
-from bertkit.errors import InputError, UsageError
+from bertkit.errors import UsageError
 from bertkit.tables.reading import Reading
 from bertkit.tables.split import alike, in_both, split
 from bertkit.tasks import task_called
@@ -35,7 +35,10 @@ class FinetuneRequest:
     dev: str | None = None
     start: str
     """The pretrained model: a folder, or a name on the hub."""
-    ignore_config_keys: tuple[str, ...] = ()
+    context: str | None = None
+    """A model whose vectors stand beside those of the LSTM under the head."""
+    also_on: tuple[str, ...] = ()
+    """Unlabelled text to learn first, with that of the examples: as the model was pretrained."""
     from_scratch: bool = False
     """Of `start` only sizes and vocabulary, with random weights: to see what pretraining is worth."""
     reading: Reading = field(default_factory=Reading)
@@ -70,12 +73,14 @@ class FinetuneRequest:
         if self.parallel not in WAYS or (self.parallel == "fsdp" and settings.transfer.gradual):
             ways = f"There are: {', '.join(WAYS)}; fsdp not with `gradual=True`."
             raise UsageError(f"`parallel={self.parallel}`", ways)
+        if self.also_on and self.from_scratch:
+            raise UsageError("`also_on` of a model with random weights", "Leave one of them out.")
         if not 0 < self.dev_share < 1:
             raise UsageError(f"a dev share of {self.dev_share}", "It must be between 0 and 1.")
 
     def to_json(self) -> dict[str, Any]:
         values = asdict(self)
-        del values["reading"]["on_read"], values["reading"]["on_columns"]
+        values["reading"] = {name: its for name, its in values["reading"].items() if not name.startswith("on_")}
         return values
 
     @classmethod
@@ -84,10 +89,10 @@ class FinetuneRequest:
         for name in ("columns", "labels"):
             reading[name] = None if reading[name] is None else tuple(reading[name])
         if "transfer" in change:
-            change["transfer"] = Transfer(**change["transfer"])
-        ignored = tuple(values["ignore_config_keys"])
-        made = {"reading": Reading(**reading), "change": change, "ignore_config_keys": ignored}
-        return cls(**{**values, **made})
+            change["transfer"] = Transfer(**{**change["transfer"], "new": tuple(change["transfer"].get("new", ()))})
+        known = {name: value for name, value in values.items() if name != "ignore_config_keys"}  # as was said once
+        also_on = tuple(values.get("also_on", ()))
+        return cls(**{**known, "reading": Reading(**reading), "change": change, "also_on": also_on})
 
 
 @dataclass(frozen=True)
@@ -105,12 +110,11 @@ def read_examples(request: FinetuneRequest, max_length: int, notes: list[str]) -
     """Read and check everything before a model is loaded."""
     kind = task_called(request.task)
     columns: dict[str, str] = {}
-    train = list(examples_in(kind, request.train, replace(request.reading, on_columns=columns.update), notes))
-    if not train:
-        raise InputError(f"{request.train} has no examples", "Name a file with labelled rows.")
+    reading = replace(request.reading, several=bool(request.options.get("multi_label")))
+    train = list(examples_in(kind, request.train, replace(reading, on_columns=columns.update), notes))
     task, told = kind.begin(train, kind.options(**request.options), max_length)
     if request.dev is not None:
-        reading = replace(request.reading, remembered=columns, labels=task.head.labels)
+        reading = replace(reading, remembered=columns, labels=task.head.labels)
         dev = list(examples_in(kind, request.dev, reading, notes))
     else:
         train, dev = _held_out(task, train, request, notes)

@@ -48,6 +48,20 @@ class FitFacts:
     advice: Sequence[str] = ()
     notes: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """The model it began with, the data, the random seed, the day."""
+
+    @property
+    def doubts(self) -> list[str]:
+        """What it may be no better than: chance, and simple ways whose score lies in the interval."""
+        low, high = self.interval
+        score, name = self.metrics[self.main_metric], self.main_metric.replace("_", " ")
+        reached = {title: its[self.main_metric] for title, its in self.baselines.items() if self.main_metric in its}
+        if self.main_metric in CORRELATIONS:
+            reached = {"chance": 0.0, **reached}
+        within = [f"“{title}” ({value:.4f})" for title, value in reached.items() if low <= value <= min(score, high)]
+        interval = f"The interval, {low:.4f} to {high:.4f}, holds"
+        return [f"{interval} the {name} of {' and of '.join(within)}: it may be no better."] if within else []
 
     @property
     def caution(self) -> str:
@@ -99,8 +113,9 @@ def findings(
     settings: FitSettings,
     notes: Sequence[str],
     before: Mapping[str, float] | None = None,
+    origin: Mapping[str, str] | None = None,
 ) -> FitFacts:
-    """`before` is what the model reached untrained, if it can answer at all then."""
+    """`before` is what the model reached untrained, if it can answer at all then; `origin` where all comes from."""
     found = task.findings(dev, answers, train, settings.batch)
     if before is not None:
         found = replace(found, baselines={"the vectors before training": before, **found.baselines})
@@ -122,4 +137,5 @@ def findings(
         advice=advice(found, main, len(dev), fitted, settings, seeds),
         notes=list(notes),
         settings={"fit": asdict(settings), "task": facts_of(task)},
+        origin=origin or {},
     )

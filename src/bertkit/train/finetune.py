@@ -10,8 +10,10 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from torch import Tensor
@@ -31,6 +33,7 @@ from bertkit.train.examples import Examples, FinetuneRequest, read_examples
 from bertkit.train.findings import FitFacts, findings
 from bertkit.train.fit import FitSettings, Fitted, Fitting
 from bertkit.train.fit_job import FitJob, make_job
+from bertkit.train.own_text import learn_own_text
 from bertkit.train.parallel import Group, joined
 from bertkit.train.run_facts import CHECKPOINTS, facts_of, goes_on
 from bertkit.train.signals import Signals
@@ -82,6 +85,10 @@ def finetune(
 ) -> FinetuneResult:
     """Fine-tune; or go on, if it was begun with the same request: given again, by a user or by torchrun, the same
     command ends with the same bytes."""
+    if request.also_on:
+        if not run_folder(out).exists():
+            require_place(out, overwrite=overwrite)
+        request = learn_own_text(request, out, machine, watcher or Watcher(), overwrite=overwrite)
     clock = Clock()
     with joined(devices.apply(machine)) as group:
         run = run_folder(out)
@@ -89,7 +96,7 @@ def finetune(
         if known is not None and known["machine"]["precision"] != machine.precision:
             known = None  # it would not end as it was begun, and is another command
         if group.first and not known:
-            given = (request.train, request.dev, request.start)
+            given = (request.train, request.dev, request.start or None)
             require_place(out, overwrite=overwrite, read=[each for each in given if each is not None])
             _make_room(run, out, overwrite=overwrite)
         given_to = (watcher or Watcher(), clock, known, report)
@@ -108,7 +115,7 @@ def _make_room(run: Path, out: Path, *, overwrite: bool) -> None:
         if facts_of(run) is not None and not overwrite:
             raise WriteError(
                 f"{run} holds a fine-tuning that was begun with another command",
-                f"Go on with it: bertkit finetune --resume {out}; or add --overwrite.",
+                f"Go on with it: bertkit finetune --resume {out}; or add `overwrite=True`.",
             )
         remove_folder(run)
 
@@ -198,7 +205,13 @@ class Finetuning:
         self.folder, self.claims = run_folder(out), ExitStack()
         self.notes, self.seeds = _Notes(self.watcher), Seeds()
         described = {**devices.describe(machine), "processes": group.size}
-        self.facts: dict[str, Any] = {"format": FORMAT, "request": request.to_json(), "machine": described}
+        begun = (known or {}).get("begun") or datetime.now(UTC).date().isoformat()
+        self.facts: dict[str, Any] = {
+            "format": FORMAT,
+            "request": request.to_json(),
+            "machine": described,
+            "begun": begun,
+        }
         self.checkpoints = Checkpoints(self.folder / CHECKPOINTS)
         self.save = Save(
             self.checkpoints,
@@ -225,7 +238,13 @@ class Finetuning:
 
     def _run(self) -> FinetuneResult:
         request, watcher, notes = self.request, self.watcher, self.notes
-        start = ModelFolder(find_folder(request.start), ignore_config_keys=request.ignore_config_keys)
+        begun = task_called(request.task).start
+        if begun is not None:
+            place = Path(self.claims.enter_context(TemporaryDirectory(prefix="bertkit-")))
+            found, request = begun(request, place / "start", notes.add)
+            start = ModelFolder(found)
+        else:
+            start = ModelFolder(find_folder(request.start))
         if self.out.resolve() == start.path.resolve():
             raise WriteError(f"{self.out} is the model to start from, and would be lost", "Choose another `out`.")
         self.facts |= {"data": _data(request)}  # as it is now: it may be written anew while a model learns from it
@@ -315,6 +334,10 @@ class Finetuning:
         seed, fitted = seeds.kept
         model = job.as_it_was(seed, seeds.weights)
         best, task = fitted.best.metrics, job.task
+        for at, shares in model.layers_read().items():
+            where = "" if at == "below" else " beside what the LSTM gives"
+            read = ", ".join(f"{number} {share:.0%}" for number, share in enumerate(shares))
+            self.notes.add([f"layers read{where}: {read} (0 is what enters the first)"])
 
         def save(files: Mapping[str, bytes]) -> None:
             if not self.group.first:
@@ -344,6 +367,7 @@ class Finetuning:
                 settings=job.settings,
                 notes=self.notes.all,
                 before=seeds.before,
+                origin={**_origin(self.request), "random seed": str(seed), "begun": self.facts["begun"]},
             )
             files = self.report(facts)
         except Exception:
@@ -356,7 +380,8 @@ class Finetuning:
     def _identities(self) -> dict[str, str]:
         """Of all that it is made from, so that it never goes on with something else."""
         start = sha256()
-        for file in sorted(path for path in find_folder(self.request.start).iterdir() if path.is_file()):
+        there = find_folder(self.request.start).iterdir() if self.request.start else ()
+        for file in sorted(path for path in there if path.is_file()):
             start.update(f"{file.name} {sha256_of(file)}".encode())
         files = {"train": self.request.train, "dev": self.request.dev}
         data = {str(files[part]): its.get("sha256", "") for part, its in self.facts["data"].items()}
@@ -394,6 +419,12 @@ def _data(request: FinetuneRequest) -> dict[str, dict[str, str]]:
     """What is learned from and measured on, to be known again."""
     files = {"train": request.train, **({"dev": request.dev} if request.dev else {})}
     return {name: _identity(file) for name, file in files.items()}
+
+
+def _origin(request: FinetuneRequest) -> dict[str, str]:
+    """What the page tells of where a model is from."""
+    start = f"random weights, with the sizes of {request.start}" if request.from_scratch else request.start
+    return {"model": start, "learned from": request.train, "measured on": request.dev or f"a part of {request.train}"}
 
 
 def _provenance(job: FitJob, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -62,6 +62,9 @@ class FitSettings:
     patience: int | None = None
     """Stop after so many epochs without a better score."""
     transfer: Transfer = field(default_factory=Transfer)
+    schedule: str = "linear"
+    """How the rate goes down after the warm-up."""
+    betas: tuple[float, float] = (0.9, 0.999)
     language_weight: float = 0.0
     """How much the guessing of next words counts beside the task, where the model can do both (GPT)."""
 
@@ -84,7 +87,8 @@ class FitSettings:
             decay = its.layer_decay_of_large if width > WIDTH_OF_BASE else its.layer_decay
             transfer = replace(transfer, layer_decay=decay)
         few = transfer.frozen or transfer.lora
-        rate = RATE_OF_FEW_WEIGHTS if few else usual_rate(width)
+        rates = its.learning_rates or (usual_rate(width), RATE_OF_FEW_WEIGHTS)
+        rate = rates[1] if few else rates[0]
         enough = -(-FEWEST_STEPS * batch // max(units, 1))
         epochs = max(cls.epochs, min(enough, MOST_EPOCHS))
         language = 0.0 if few else its.language_weight
@@ -177,18 +181,21 @@ class Fitting:
         model, settings, group = self.model, self.settings, self.group
         weight, gradual = settings.language_weight, settings.transfer.gradual
         work = OnUnits(task, self.units, pad_id=self.pad_id, group=group, language_weight=weight)
-        learner = Learner(model, work.terms, [model.network] if settings.transfer.frozen else []).train()
+        still = [*([model.network] if settings.transfer.frozen else []), *([model.context] if model.context else [])]
+        learner = Learner(model, work.terms, still).train()
         learner_of_all = spread(
             learner, group, parallel, model.units(), all_learn=model.network.parts_go and not gradual
         )
         groups = parameter_groups(model, settings.transfer, rate=settings.learning_rate, decay=settings.weight_decay)
-        optimizer = OptimizerSettings(learning_rate=settings.learning_rate, epsilon=EPSILON, clip=settings.clip)
+        optimizer = OptimizerSettings(
+            learning_rate=settings.learning_rate, betas=settings.betas, epsilon=EPSILON, clip=settings.clip
+        )
         return Stepper(
             learner_of_all,
             work,
             model=model,
             stages=[Stage(length=LENGTH, batch=settings.batch, share=1.0)],
-            schedule=Schedule(warmup=settings.warmup, decay=1 - settings.warmup),
+            schedule=Schedule(shape=settings.schedule, warmup=settings.warmup, decay=1 - settings.warmup),
             optimizers=Optimizers(model, optimizer, groups),
             group=group,
             seed=seed,
@@ -198,7 +205,7 @@ class Fitting:
     def _adapted(self, model: FineTuned) -> FineTuned:
         """With what learns in place of weights that stay."""
         prepare(model, self.settings.transfer)
-        if not self.settings.language_weight:  # a loss over all words teaches all of them
+        if not (self.settings.language_weight or model.shape.writes):  # a loss over all words teaches all of them
             learn_used_words(model, self.units, self.pad_id)
         return model
 
@@ -220,7 +227,7 @@ class Fitting:
         load_weights(model, self.best.weights)
         merge_lora(model)
         merge_used_words(model)
-        model.network.keep(("pooler",))
+        model.network.keep(model.shape.parts)
         require_finite(model, "training")
         return model
 

@@ -14,11 +14,15 @@ from torch import Tensor
 from bertkit import device as devices
 from bertkit.errors import UsageError, with_article
 from bertkit.families import family_of
+from bertkit.hub.fetch import find_folder
 from bertkit.hub.folder import ModelFolder
 from bertkit.hub.weights import load_model
+from bertkit.infer.generation import Written
 from bertkit.infer.scoring import Scorer
+from bertkit.nn.context import Context
 from bertkit.nn.fine_tuned import FineTuned, needs_pooler
 from bertkit.nn.vocabulary import with_task_tokens
+from bertkit.tasks import task_called
 from bertkit.tasks.data import Encoded, Features, Unit
 from bertkit.tasks.task import Task
 from bertkit.text.tokenizer import Tokenizer
@@ -106,7 +110,7 @@ class FitJob:
     def as_it_was(self, seed: int, weights: Mapping[str, Tensor]) -> FineTuned:
         """The model of a seed after training."""
         model = self.new_model(seed)
-        model.network.keep(("pooler",))
+        model.network.keep(model.shape.parts)
         model.load_state_dict(dict(weights))
         return model
 
@@ -124,6 +128,8 @@ class _Shared(Scorer):
         if self.group.size == 1:
             return super().scores(features)
         own = super().scores(share(features, self.group.rank, self.group.size))
+        if self.model.shape.writes:
+            return [[Written(*text) for text in texts] for each in self.group.each(own) for texts in each]  # type: ignore[misc]
         shapes = [shape for each in self.group.each([list(scores.shape) for scores in own]) for shape in each]
         mine = torch.cat([scores.flatten() for scores in own]) if own else torch.empty(0)
         flat = together(mine.to(self.group.device), self.group).cpu()
@@ -153,7 +159,8 @@ def make_job(
 
 
 def _settings(config: Any, units: int, request: FinetuneRequest) -> FitSettings:
-    settings = FitSettings.usual(width=config.hidden_size, units=units, family=config.family, **request.change)
+    change = {**({"language_weight": 0.0} if task_called(request.task).writes else {}), **request.change}
+    settings = FitSettings.usual(width=config.hidden_size, units=units, family=config.family, **change)
     if settings.language_weight and not family_of(config).language_weight:
         raise UsageError(
             f"next words beside the task for {with_article(config.family)} model", "Only a GPT guesses them."
@@ -168,15 +175,24 @@ def new_model(folder: ModelFolder, task: Task[Any], request: FinetuneRequest, se
     may go on guessing words while it learns the task."""
     torch.manual_seed(seed)
     config, heads = folder.config, folder.config.heads
-    parts = {*heads.keeps, *(["pooler"] if needs_pooler(config, task.head.shape.reads) else [])}
+    shape = replace(task.head.shape, **request.head)
+    parts = {*heads.keeps, *(["pooler"] if needs_pooler(config, shape.reads) else []), *(["mlm"] * shape.writes)}
     if request.from_scratch:
         network = folder.family.begun(config, parts)
+        if network.spells:
+            network.meet(folder.tokenizer())
     else:
         network = load_model(folder).model
         network.keep(parts, add=True)
     if not folder.family.form.framed and not (old := folder.tokenizer()).framed:
         network = with_task_tokens(network, old, old.for_tasks())
-    shape = replace(task.head.shape, **request.head)
+    context = None if request.context is None else _context(request.context, folder)
+    shape = replace(shape, context=0 if context is None else context.width)
     if shape.reads == "text" and (config.causal or heads.sequence == "last") and not shape.lstm:
         shape = replace(shape, reads="last")
-    return FineTuned(network, shape, dropout=config.head_dropout(task.name))
+    return FineTuned(network, shape, dropout=config.head_dropout(task.name), context=context)
+
+
+def _context(name: str, beside: ModelFolder) -> Context:
+    folder = ModelFolder(find_folder(name))
+    return Context(load_model(folder).model, folder.tokenizer(), beside.tokenizer())

@@ -72,6 +72,8 @@ class Planner:
             config = model_config(name, recipe, self.corpus)
         network = start or _sizes_only(config, recipe)
         require_able(recipe.objectives, network, name)
+        if recipe.in_turn:
+            require_able(recipe.in_turn, network, name, in_turn=True)
         settings = self._settings(name, config, recipe)
         seconds_per_step: tuple[float, ...] = ()
         if request.hours is not None:
@@ -214,4 +216,5 @@ def _rate_in_words(recipe: Recipe) -> str:
         f"up to {rate} in {schedule.warmup:.0%} of the steps"
         + (f", level for {level:.0%}" if level > 0.005 else "")
         + (f", then {schedule.shape} to 0" if schedule.decay else "")
+        + (f"; all of it after the first {schedule.anew:.0%}, which have the same to half" if schedule.anew else "")
     )

@@ -30,6 +30,7 @@ from bertkit.train.run import MEMORY, Reporter, Run, no_report
 from bertkit.train.run_facts import CHECKPOINTS, FORMAT, RUN, facts_of, goes_on, mend_copy, write_copy
 from bertkit.train.settings import Settings
 from bertkit.train.starting import new_model, note_on, starting_model
+from bertkit.train.validation import frequency_loss
 from bertkit.train.watcher import Watcher
 
 LOCK = "bertkit.lock"
@@ -169,6 +170,7 @@ def _facts(
         "request": request.to_json(),
         "settings": settings.to_json(),
         "objectives": Together.of(settings.recipe.objectives, corpus.tokenizer).facts(),
+        "word_frequency": {"loss": round(frequency_loss(corpus), 4)},
         "plan": plan.to_json(),
         "machine": {**device.describe(machine), "system": platform.platform(), "processes": group.size},
         "data": {"shards": settings.shards, "kept": corpus.report.get("kept", {})},
@@ -193,7 +195,6 @@ def _start(request: Request, recipe: Recipe, corpus: CorpusFolder, watcher: Watc
         recipe,
         extend=request.extend_vocabulary,
         seed=request.seed,
-        ignore_config_keys=request.ignore_config_keys,
     )
     for note in notes:
         watcher.said(note)

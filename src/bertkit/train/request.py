@@ -30,8 +30,6 @@ class Request(RunSettings):
 
     shards: Path
     start_from: str | None = None
-    ignore_config_keys: tuple[str, ...] = ()
-    """Of its config.json."""
     change: dict[str, Any] = field(default_factory=dict)
     """Differences from the recipe, by name: `batch`, `length`, `long_length` are its own, the others parts of it."""
 
@@ -55,9 +53,6 @@ class Request(RunSettings):
                 f"{nearest(self.model, PRESETS)} There are: {', '.join(PRESETS)}; to go on from a folder, use `start`.",
             )
 
-        if "groups" in self.change and self.start_from is not None:
-            raise UsageError("`groups` with `start`", "A model keeps the groups it was trained with.")
-
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "shards": str(self.shards)}
 
@@ -65,8 +60,7 @@ class Request(RunSettings):
 def family_asked(request: Request) -> Family:
     """The family of the model that is to be trained."""
     if request.start_from is not None:
-        ignored = request.ignore_config_keys
-        return ModelFolder(find_folder(request.start_from), ignore_config_keys=ignored).family
+        return ModelFolder(find_folder(request.start_from)).family
     return family_of_size(request.model or "bert-mini")
 
 
@@ -76,7 +70,8 @@ def make_recipe(request: Request) -> Recipe:
     A learning rate is that of the optimizer it is for: another optimizer has another unless it is said, Muon's two
     rates move together, and a model that has been trained before is not to be thrown back by those for a new one.
     """
-    own = {key: value for key, value in request.change.items() if key in ("batch", "length", "long_length")}
+    lengths = ("batch", "length", "long_length", "next_words_first")
+    own = {key: value for key, value in request.change.items() if key in lengths}
     recipe = recipe_called(request.recipe)(**own)
     kind = request.change.get("optimizer.kind", "adamw" if request.start_from else recipe.optimizer.kind)
     if request.start_from:
@@ -91,6 +86,8 @@ def make_recipe(request: Request) -> Recipe:
         values = {name.removeprefix(f"{part}."): value for name, value in asked.items() if name.startswith(f"{part}.")}
         recipe = replace(recipe, **{part: replace(getattr(recipe, part), **values)})
     recipe = replace(recipe, **{name: asked[name] for name in ("dropout", "pre_norm", "across") if name in asked})
+    if "objectives" in asked and "nsp" in asked:
+        raise UsageError("`nsp` beside `objectives`", "Say it there: `objectives=mlm,nsp`, or without nsp.")
     if "objectives" in asked:
         recipe = replace(recipe, objectives=tuple(map(Chosen.said, asked["objectives"])))
     if asked.get("nsp") is False:

@@ -24,7 +24,7 @@ from bertkit.errors import BertkitError, CheckpointError, MemoryLimitError, Writ
 from bertkit.files import read_sealed, write_sealed
 from bertkit.hub.weights import save_model
 from bertkit.train.building import build_stepper, data_of
-from bertkit.train.callbacks import AtOnce, Diagnosis, Facts, Guard, KeepPace, Log, Measure, SaveToTheEnd
+from bertkit.train.callbacks import AtOnce, Carry, Diagnosis, Facts, Guard, KeepPace, Log, Measure, SaveToTheEnd
 from bertkit.train.checkpoint import Checkpoints, newest_for_all
 from bertkit.train.engine import Clock, Engine, Progress
 from bertkit.train.guard import diagnosis
@@ -91,8 +91,10 @@ class Run:
         )
         remedy = f"Give a lower `learning_rate`, or look at the text around; {path / 'log.jsonl'} has each event."
         pace = [] if settings.hours is None else [KeepPace(self.log, self._pace(settings.hours), self._at_the_end)]
+        stepper = build_stepper(settings, model, corpus, group)
+        carries = [] if stepper.work.memory is None else [Carry(stepper.work.memory, group)]
         self.engine = Engine(
-            build_stepper(settings, model, corpus, group),
+            stepper,
             Progress(total=settings.steps, limit=settings.micro_batch),
             [
                 AtOnce(self.log),
@@ -100,6 +102,7 @@ class Run:
                 self.log,
                 Diagnosis(self.log, self._diagnosis),
                 *pace,
+                *carries,
                 self.measured,
                 self.save,
             ],

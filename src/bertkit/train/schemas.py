@@ -4,14 +4,14 @@ so that help need not wait for torch."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from bertkit.device import OnMachine
 from bertkit.errors import UsageError, nearest, shortened
 from bertkit.settings import Settings, argument, defaults_of, option, options_of
-from bertkit.tables.reading import FILE, TableSettings, columns_named
+from bertkit.tables.reading import FILE, LabelledSettings, columns_named
 from bertkit.tasks import TASKS as KNOWN
 from bertkit.tasks import is_task
 from bertkit.tasks.options import OPTIONS, own_options
@@ -33,23 +33,22 @@ PRECISION = "float32 (exact), bfloat16, or auto: what is fastest on this machine
 @dataclass(frozen=True, kw_only=True)
 class _Writes(OnMachine):
     overwrite: bool = option(False, "Replace what is already there.")
-    ignore_config_key: tuple[str, ...] = option(
-        (), "A key of config.json that does not matter. Repeatable.", metavar="KEY"
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class FineTuning(TableSettings, _Writes):
+class FineTuning(LabelledSettings, _Writes):
     task: str = argument("", f"{', '.join(OPTIONS)}.")
-    train: str = argument("", "The labelled examples: CSV, TSV, JSON lines, Parquet.")
+    train: str = argument("", "The labelled examples: CSV, TSV, JSON, Excel, Parquet, CoNLL.")
     start: str | None = option(None, "The pretrained model: a folder, or a name on the hub.", flags="--from")
     out: Path | None = option(None, "The model folder to write.", flags="-o")
     resume: Path | None = option(None, "Go on with one that was stopped, exactly: its `out`.", metavar="OUT")
     dev: str | None = option(None, "Examples to measure on.", usual="a tenth of TRAIN")
     text_column: str | None = option(
-        None, "The column with the text; choice: or two, as a,b.", old="--text", group=FILE
+        None,
+        "The column with the text; choice: or two, as a,b; qa: the passage; CoNLL: its number.",
+        old="--text",
+        group=FILE,
     )
-    label_column: str | None = option(None, "The column with the label.", old="--label", group=FILE)
     epochs: int | None = option(
         None, "Passes over the examples.", least=1, usual="3; of few examples up to 20", group=OPTIMIZER
     )
@@ -88,8 +87,26 @@ class FineTuning(TableSettings, _Writes):
     )
     gradual: bool = option(False, "The head first, then a layer more each epoch.", group=TRANSFER)
     mix_layers: bool = option(False, "Read a learned mix of all layers.", group=TRANSFER)
+    mix_at: str = option(
+        "below", "Below the LSTM, above it, or both.", choices=("below", "above", "both"), group=TRANSFER
+    )
+    mix_norm: bool = option(False, "Bring all layers to one size before they are mixed.", group=TRANSFER)
     lstm: int = option(0, "A BiLSTM of so many units under the head.", least=0, group=TRANSFER)
+    context_model: str | None = option(
+        None,
+        "A model, such as an ELMo, that stays as it is and whose vectors stand between the layers of `lstm`.",
+        flags="--context",
+        metavar="MODEL",
+        group=TRANSFER,
+    )
+    cnn: int = option(0, "A CNN of so many filters of each width under the head.", least=0, group=TRANSFER)
     lora: int = option(0, "Learn matrices of this rank beside those of BERT.", least=0, group=TRANSFER)
+    also_on: tuple[str, ...] = option(
+        (),
+        "Unlabelled text to learn first, with the task's own, as the model was pretrained. Repeatable.",
+        metavar="TEXT",
+        group=TRANSFER,
+    )
     from_scratch: bool = option(False, "Random weights, to see what pretraining is worth.", group=TRANSFER)
     save_seconds: float = option(
         300.0, "From checkpoint to checkpoint; what takes less writes none.", least=0, group=RUN
@@ -108,12 +125,22 @@ class FineTuning(TableSettings, _Writes):
         if self.resume is not None:
             return
         for name, what in (("task", "no task"), ("train", "no file"), ("start", "no model"), ("out", "no folder")):
+            if name == "start" and self.from_scratch:  # what is its own may be all that is needed
+                continue
             if getattr(self, name) is None or (name in ("task", "train") and not getattr(self, name)):
                 raise UsageError(f"{what} is named: `{name}` is missing", "Or go on with `resume=OUT`.")
         if not is_task(self.task):
             hint = nearest(self.task, KNOWN)
             raise UsageError(f"no task is called {shortened(self.task)}", f"{hint} There are: {', '.join(KNOWN)}.")
-        for name in ("freeze", "mix_layers", "lstm"):
+        if self.mix_at != "below" and not (self.mix_layers and self.lstm):
+            raise UsageError(
+                f"`mix_at={self.mix_at}` without a mix or an LSTM", "Add `mix_layers=True` and `lstm=256`."
+            )
+        if self.context_model is not None and not self.lstm:
+            raise UsageError(
+                "`context_model` without `lstm`", "It stands between the two layers of one: give `lstm=256`."
+            )
+        for name in ("freeze", "mix_layers", "lstm", "cnn"):
             if getattr(self, name) and self.task == "embed":
                 raise UsageError(
                     f"`{name}` with the task embed", "It has no head: vectors are the mean over the last layer."
@@ -127,10 +154,18 @@ class FineTuning(TableSettings, _Writes):
     def variant_of(cls, said: Mapping[str, Any]) -> str:
         return str(said.get("task", ""))
 
+    def _head(self) -> dict[str, Any]:
+        mix = {"mix_at": self.mix_at, "mix_norm": self.mix_norm}
+        usual = {"mix_at": "below", "mix_norm": False}
+        parts = {"mix": self.mix_layers, "lstm": self.lstm, "cnn": self.cnn}
+        return {**parts, **{name: value for name, value in mix.items() if value != usual[name]}}
+
     def request(self) -> FinetuneRequest:
         from bertkit.train.examples import FinetuneRequest
         from bertkit.train.transfer import Transfer
 
+        if self.start is None and getattr(self.own, "model", None) is None:
+            raise UsageError("no model is named: `start` is missing", "Or go on with `resume=OUT`.")
         chosen = {name: getattr(self, name) for name in ("epochs", "learning_rate", "language_weight", "patience")}
         transfer = Transfer(
             frozen=self.freeze,
@@ -148,15 +183,16 @@ class FineTuning(TableSettings, _Writes):
             train=self.train,
             dev=self.dev,
             start=self.start or "",
-            ignore_config_keys=self.ignore_config_key,
+            context=self.context_model,
+            also_on=self.also_on,
             from_scratch=self.from_scratch,
-            reading=self.reading(labelled=True, also=self.own),
+            reading=replace(self.reading(labelled=True, also=self.own), beside=str(self.out)),
             options={
                 name: value
                 for name, value in options.items()
                 if value != usual[name] and name.removesuffix("_column") not in named
             },
-            head={"mix": self.mix_layers, "lstm": self.lstm},
+            head=self._head(),
             change={**change, "batch": self.batch, "transfer": transfer},
             seeds=self.seeds,
             seed=self.seed,
@@ -246,6 +282,14 @@ class Pretraining(RunSettings, _Writes):
     objectives: str | None = option(
         None, "What is asked: mlm,nsp, or with weights mlm,nsp=0.5.", usual="the family's", group=LEARNED
     )
+    next_words_first: float | None = option(
+        None,
+        "In this share of the steps next words are asked first, by which attention finds its positions soon.",
+        least=0,
+        most=0.8,
+        usual="fast 0.25, bert 0",
+        group=LEARNED,
+    )
     across: bool = option(
         False,
         "Fill sequences on into the next document; without pairs.",
@@ -292,12 +336,13 @@ class Pretraining(RunSettings, _Writes):
     def request(self) -> Request:
         from bertkit.train.request import Request
 
-        shape = ("batch", "length", "long_length", "dropout", "pre_norm", "nsp", "mask", "mask_rate", "mask_shares")
+        shape = ("batch", "length", "long_length", "next_words_first", "dropout", "pre_norm", "nsp")
+        masks = ("mask", "mask_rate", "mask_shares")
         change = {
-            **{name: getattr(self, name) for name in shape},
+            **{name: getattr(self, name) for name in (*shape, *masks)},
             **{name: getattr(self.own, name) or None for name in options_of(type(self.own))},
             "masks": None if self.masks is None else (self.mask_copies or 1) * (self.masks == "static"),
-            "objectives": self.objectives and self.objectives.split(","),
+            "objectives": self.objectives and [each.strip() for each in self.objectives.split(",")],
             "across": self.across or None,
             "optimizer.kind": self.optimizer,
             "optimizer.learning_rate": self.learning_rate,
@@ -305,7 +350,6 @@ class Pretraining(RunSettings, _Writes):
         return Request(
             shards=self.shards or Path(),
             start_from=self.start,
-            ignore_config_keys=self.ignore_config_key,
             change={name: value for name, value in change.items() if value is not None},
             **{name: getattr(self, name) for name in options_of(RunSettings)},
         )
@@ -319,15 +363,22 @@ class Comparing(OnMachine):
     out: Path = option(..., "The folder for all of it.", flags="-o")
     models: str | None = option(
         None,
-        "As bert-mini,roberta-mini,bert-mini:no-nsp:mask=word: with options of bertkit pretrain, and lstm=N.",
+        "As bert-mini,roberta-mini,bert-mini:no-nsp:mask=word: with options of bertkit pretrain, and lstm=N; or a"
+        " model folder, as it is.",
         group=WHO,
     )
     ablation: str | None = option(
         None, "bert: the paper's, without NSP, one way, and so on; of `model`.", choices=("bert",), group=WHO
     )
-    model: str = option("bert-mini", "The size for `ablation`.", group=WHO)
+    model: str = option("bert-mini", "The size for `ablation`, and for a lineage.", group=WHO)
+    words: tuple[str, ...] = option(
+        (), "Of a lineage: word vectors of the same text. Repeatable.", metavar="FOLDER", group=WHO
+    )
     with_random: bool = option(False, "Fine-tune from random weights too: what pretraining is worth.", group=WHO)
     minutes: float | None = option(None, "How long each is pretrained.", above=0, most=60 * 24 * 366, group=PRETRAINING)
+    hours: float | None = option(
+        None, "How long all together are pretrained, instead.", above=0, most=24 * 366, group=PRETRAINING
+    )
     steps: int | None = option(None, "How many steps each takes, instead.", least=1, group=PRETRAINING)
     recipe: str = option("fast", "fast or bert, as for bertkit pretrain.", group=PRETRAINING)
     batch: int | None = option(None, "Sequences of a step.", least=1, usual="the recipe's", group=PRETRAINING)
@@ -364,25 +415,43 @@ class Comparing(OnMachine):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.minutes is None) == (self.steps is None):
-            raise UsageError("how long to pretrain is not said, or twice", "Give `minutes=M` or `steps=N`.")
-        if (self.models is None) == (self.ablation is None):
+        if sum(each is not None for each in (self.minutes, self.hours, self.steps)) != 1:
+            raise UsageError(
+                "how long to pretrain is not said, or twice", "Give `minutes=M`, `hours=H` for all, or `steps=N`."
+            )
+        if sum((self.models is not None, self.ablation is not None, self.lineage)) != 1:
             raise UsageError("who takes part is not said, or twice", "Give `models=NAME,NAME` or `ablation=bert`.")
+        if self.words and not self.lineage:
+            raise UsageError("`words` without a lineage", "Name folders among the `models`.")
+        if self.lineage and len(self.inputs) < 2:
+            raise UsageError("a lineage without text", "bertkit compare lineage TEXT")
+
+    @property
+    def lineage(self) -> bool:
+        """Whether it is that of all models from ELMo on, one chapter each; said in place of the first text."""
+        return self.inputs[0] == "lineage" and not Path("lineage").exists()
 
     def asked(self) -> Asked:
         from bertkit.train.comparing import contestants
         from bertkit.train.comparing.asked import Asked
+        from bertkit.train.comparing.lineage import line
         from bertkit.train.comparing.tasks import tasks_of
 
-        who = contestants.ablation(self.model) if self.models is None else contestants.contestants_of(self.models)
+        if self.lineage:
+            who = line(self.model, self.words)[0]
+        else:
+            who = contestants.ablation(self.model) if self.models is None else contestants.contestants_of(self.models)
         text: dict[str, Any] = {"vocab_size": self.vocab_size, "cased": self.cased or None, "field_name": self.field}
         text |= {"file_format": self.file_format, "validation": self.validation}
         said: dict[str, Any] = {name: value for name, value in text.items() if value is not None}
-        same = ("inputs", "steps", "recipe", "seed", "validate_every", "seeds", "epochs", "most_examples", "max_length")
+        runs = {each.folder for each in who if each.ready is None}
+        hours = None if self.hours is None else self.hours / max(len(runs), 1)
+        same = ("steps", "recipe", "seed", "validate_every", "seeds", "epochs", "most_examples", "max_length")
         asked = Asked(
             contestants=tuple(who),
             tasks=tuple(tasks_of(self.task)),
-            hours=None if self.minutes is None else self.minutes / 60,
+            inputs=self.inputs[1:] if self.lineage else self.inputs,
+            hours=hours if self.minutes is None else self.minutes / 60,
             change={name: value for name in ("batch", "length") if (value := getattr(self, name)) is not None},
             tokenizers=self.tokenizer,
             with_random=self.with_random,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -48,11 +48,10 @@ def starting_model(
     *,
     extend: bool,
     seed: int,
-    ignore_config_keys: Collection[str] = (),
 ) -> tuple[Network, list[str]]:
     """The model in a folder with the parts, the dropout and the direction that the recipe wants; and what there is to
     say about it."""
-    folder = ModelFolder(find_folder(start_from), ignore_config_keys=ignore_config_keys)
+    folder = ModelFolder(find_folder(start_from))
     with shapes_only():
         trained = folder.family.build(folder.config)
     if HasSpeaker in trained.abilities:
@@ -60,10 +59,11 @@ def starting_model(
             f"{start_from} is an ELECTRA, and to go on with one takes its generator and its discriminator",
             "Go on with its run (`resume=RUN`), or begin a new one (`model=electra-mini`).",
         )
+    (tokenizer := folder.tokenizer()).require_texts()
     loaded = load_model(folder)
     notes = list(loaded.notes)
     fitted = match_vocabulary(
-        loaded.model, folder.tokenizer(), corpus.tokenizer, extend=extend, folder=start_from, shards=corpus.path
+        loaded.model, tokenizer, corpus.tokenizer, extend=extend, folder=start_from, shards=corpus.path
     )
     if fitted.from_pieces or fitted.unknown:
         notes.append(

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from bertkit.errors import UsageError, with_article
-from bertkit.nn.fine_tuned import FineTuned
+from bertkit.nn.fine_tuned import NEVER, FineTuned
 
-NEW_PARTS, RATE_OF_NEW_PARTS = ("crf.", "lstm.", "mix."), 1e-3
+NEW_PARTS, RATE_OF_NEW_PARTS = ("crf.", "lstm.", "cnn.", "above.", "mix.", "mix_above."), 1e-3
 """Parts between BERT and its head begin with nothing, and would hardly move at the rate that BERT can bear."""
 
 
@@ -32,6 +32,8 @@ class Transfer:
     """The rate of each layer is that of the one above it, times this. None: as the family's paper has it, mostly 1."""
     gradual: bool = False
     """The head first, then with each epoch one more layer, from the top."""
+    new: tuple[str, ...] = ()
+    """Parts of the network that begin with random numbers though the others are pretrained."""
     lora: int = 0
     """The rank of the matrices that learn in place of the layers' own; 0 for none."""
 
@@ -69,7 +71,7 @@ def deepest_of(transfer: Transfer, layers: int, *, has_head: bool) -> int:
 
 def prepare(model: FineTuned, transfer: Transfer) -> None:
     """Freeze what stays, and add what LoRA learns."""
-    layers, depths = len(list(model.units())), model.depths()
+    layers, depths = model.network.config.blocks, model.depths()
     deepest = deepest_of(transfer, layers, has_head=model.has_head)
     read = {id(parameter) for parameter in model.network.reader.parameters()}
     for name, parameter in model.named_parameters():
@@ -101,8 +103,9 @@ def parameter_groups(model: FineTuned, transfer: Transfer, *, rate: float, decay
     depths = model.depths()
     groups: dict[tuple[float, bool], list[Tensor]] = {}
     for name, parameter in model.named_parameters():
-        if parameter.requires_grad or transfer.gradual:
-            own = max(rate, RATE_OF_NEW_PARTS) if name.startswith(NEW_PARTS) else rate
+        if parameter.requires_grad or (transfer.gradual and depths[name] < NEVER):
+            new = name.startswith(NEW_PARTS) or any(part in name for part in transfer.new)
+            own = max(rate, RATE_OF_NEW_PARTS) if new else rate
             own *= (transfer.layer_decay or 1.0) ** depths[name]
             groups.setdefault((own, parameter.ndim > 1), []).append(parameter)
     return [
