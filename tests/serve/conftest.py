@@ -33,8 +33,11 @@ def folders(tmp_path_factory: pytest.TempPathFactory, tiny: Bert, tokenizer: Tok
 
 @pytest.fixture(scope="session")
 def server(folders: Path) -> Iterator[Server]:
-    """One with all models and the usual limits, the default model a classifier."""
-    with running(*(folders / name for name in (*TASKS, "words", "writes")), "--reload", "0") as started:
+    """One with all models and the usual limits, the default model a classifier. It has patience: what is asked on a
+    machine that is busy with other tests is not what is tested."""
+    with running(
+        *(folders / name for name in (*TASKS, "words", "writes")), "--reload", "0", "--wait", "60s"
+    ) as started:
         yield started
         assert started.process.poll() is None, started.said
         assert "Traceback" not in started.said
