@@ -152,7 +152,9 @@ class TrainingDisplay(Watcher):
 
 
 def plan_lines(plan: Plan) -> list[str]:
-    stages = ", then ".join(f"{s['steps']:,} steps of {s['batch']} x {s['length']}" for s in plan.stages)
+    asked = [f" of {s['asks']}" if s.get("asks") else "" for s in plan.stages]
+    sizes = [f"{s['steps']:,} steps of {s['batch']} x {s['length']}" for s in plan.stages]
+    stages = ", then ".join(map("".join, zip(sizes, asked, strict=True)))
     return [
         f"plan: {plan.model}, {plan.parameters / 1e6:.1f} million parameters, recipe {plan.recipe}",
         f"      {stages}: {plan.tokens / 1e6:,.1f} million tokens, {plan.epochs:g} epochs",

@@ -200,8 +200,11 @@ class Diagnosis(Callback):
 
     name = "diagnosis"
 
-    def __init__(self, log: Log, diagnosis: Callable[[Engine], str]) -> None:
-        self.log, self.diagnosis = log, diagnosis
+    def __init__(
+        self, log: Log, diagnosis: Callable[[Engine], str], loss: Callable[[Mapping[str, Any]], float]
+    ) -> None:
+        """`loss` is the one that is looked at, of a line of the log."""
+        self.log, self.diagnosis, self.loss = log, diagnosis, loss
         self.losses: list[float] = []
         """Of the last lines of the log."""
         self.said = False
@@ -209,7 +212,10 @@ class Diagnosis(Callback):
     def stepped(self, run: Engine, step: Stepped) -> None:  # noqa: ARG002
         if self.log.newest is None:
             return
-        self.losses = [*self.losses, self.log.newest["loss"]][-LINES:]
+        if run.stepper.stages[run.progress.stage].turns == 1:  # another question, which is not asked for its own sake
+            self.losses = []
+            return
+        self.losses = [*self.losses, self.loss(self.log.newest)][-LINES:]
         if not self.said and does_not_move(self.losses, run.progress):
             self.said = True
             self.log.note(run, "diagnosis", self.diagnosis(run))

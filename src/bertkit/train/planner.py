@@ -15,7 +15,7 @@ from bertkit.errors import MemoryLimitError, UsageError
 from bertkit.families import PRESETS, reader_of
 from bertkit.files import sha256_of
 from bertkit.nn.network import Network, shapes_only
-from bertkit.objectives.objective import require_able
+from bertkit.objectives.objective import objective_called, require_able
 from bertkit.text.kinds import WORDPIECE
 from bertkit.train.building import build_stepper
 from bertkit.train.engine import Progress
@@ -31,7 +31,7 @@ from bertkit.train.plan import (
     timed,
     with_batch,
 )
-from bertkit.train.recipes import Recipe
+from bertkit.train.recipes import Recipe, Stage
 from bertkit.train.request import Request, model_config
 from bertkit.train.settings import Settings
 from bertkit.train.speed import flops_per_token, matmul_rate
@@ -78,6 +78,11 @@ class Planner:
         seconds_per_step: tuple[float, ...] = ()
         if request.hours is not None:
             settings, seconds_per_step = self._fit(settings)
+
+        def asks(stage: Stage) -> str:
+            first = [objective_called(each.name).title for each in recipe.in_turn] if stage.turns == 1 else []
+            return ", ".join(first)
+
         tokens = sum(settings.steps * stage.share * stage.batch * stage.length for stage in settings.recipe.stages)
         kept = self.corpus.report["kept"]["train"]["tokens"]
         plan = Plan(
@@ -86,7 +91,7 @@ class Planner:
             recipe=recipe.name,
             steps=settings.steps,
             stages=tuple(
-                {"steps": round(settings.steps * s.share), "length": s.length, "batch": s.batch}
+                {"steps": round(settings.steps * s.share), "length": s.length, "batch": s.batch, "asks": asks(s)}
                 for s in settings.recipe.stages
             ),
             tokens=round(tokens),

@@ -100,7 +100,7 @@ class Run:
                 AtOnce(self.log),
                 Guard(self.log, self.checkpoints, remedy=remedy),
                 self.log,
-                Diagnosis(self.log, self._diagnosis),
+                Diagnosis(self.log, self._diagnosis, self.objectives.loss),
                 *pace,
                 *carries,
                 self.measured,
@@ -225,8 +225,9 @@ class Run:
 
     def _speed(self, run: Engine, rate: float) -> Facts:
         settings, recipe = self.settings, self.settings.recipe
-        length = recipe.stages[run.progress.stage].length
-        flops = flops_per_token(settings.model, length, recipe.share_asked, **recipe.built_with)
+        stage = recipe.stages[run.progress.stage]
+        asked = 1.0 if stage.turns == 1 else recipe.share_asked  # of next words, every place is
+        flops = flops_per_token(settings.model, stage.length, asked, **recipe.built_with)
         return {"share_of_peak": round(rate * flops / self.plan.peak_flops, 4)}
 
     def _diagnosis(self, run: Engine) -> str:
